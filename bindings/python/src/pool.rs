@@ -93,10 +93,10 @@ fn open_newest(
     let settings = Settings::new(&Silent);
     let pool = kiln_pool::Pool::open(config, &open)?;
     let newest = match pool.check_map() {
-        Ok(()) => pool.edited(&settings)?,
+        Ok(()) => pool.members().edited(&settings)?,
         Err(PoolError::MapChanged { .. }) => {
             let known = pool.config().clone();
-            Some(kiln_pool::Pool::newest(known, false, &open, &settings)?)
+            Some(kiln_pool::Membership::newest(known, false, &open, &settings)?)
         }
         Err(error) => return Err(error.into()),
     };
@@ -296,12 +296,12 @@ impl Pool {
         let bytes = Bytes::new(data, "data")?;
         let report = py.detach(|| -> Result<_, Failure> {
             let req = PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace };
-            let way = self.pool.see_way(name)?;
-            self.pool.make_way(&req, &way, &|| self.index().ok())?;
+            let way = self.pool.writer().see_way(name)?;
+            self.pool.writer().make_way(&req, &way, &|| self.index().ok())?;
             // SAFETY: callers promise not to write to the buffers of a call meanwhile.
             let given = unsafe { bytes.slice() };
             let mut source = StreamSource::new(given).with_size(given.len() as u64);
-            Ok(self.pool.put_on(&req, &way, &mut source, &self.settings())?)
+            Ok(self.pool.writer().put_on(&req, &way, &mut source, &self.settings())?)
         })?;
         dictionary(py, &report)
     }

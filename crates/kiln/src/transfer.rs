@@ -201,7 +201,7 @@ impl Transfer<'_> {
         let names: Vec<&String> = names.into_iter().collect();
         for names in names.chunks(TOGETHER) {
             let each: Vec<_> = names.iter().map(|name| (&name[..], fresh_run())).collect();
-            match self.pool.remove_all(&each, now_ms(), &self.setup.settings()) {
+            match self.pool.writer().remove_all(&each, now_ms(), &self.setup.settings()) {
                 Ok(ends) => {
                     for (name, end) in names.iter().zip(ends) {
                         match end {

@@ -108,7 +108,7 @@ fn main() -> Result<(), PoolError> {
     let lost = folder.join("d03");
     std::fs::rename(&lost, folder.join("lost")).map_err(|source| PoolError::Output { source })?;
     let node = config.node[3].clone();
-    let config = pool.replace_disk(node, [3; 16], &open, &Settings::new(&Silent))?;
+    let config = pool.members().replace_disk(node, [3; 16], &open, &Settings::new(&Silent))?;
     let pool = Pool::open(config, &open)?;
     let (planned, planning) = timed(|| {
         let mut queue = RepairQueue::new(Rules::default());

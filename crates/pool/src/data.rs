@@ -1,5 +1,7 @@
 //! Data of objects: put, get, ranges, removal, folders.
 
+pub(crate) mod reader;
+pub(crate) mod writer;
 pub(crate) mod parents;
 pub(crate) mod capacity;
 pub(crate) mod shards;

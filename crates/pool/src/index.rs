@@ -21,9 +21,11 @@ use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Tab
 use self::checked::CheckedFile;
 pub use self::entry::Listed;
 use crate::Key;
+use crate::PoolConfig;
 use crate::manifest::changes::{self, Position};
 use crate::manifest::quorum::Found;
-use crate::{Pool, PoolConfig};
+use crate::manifest::store::ManifestStore;
+use crate::map::cluster_map::ClusterMap;
 
 /// Name to entry.
 const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");
@@ -147,7 +149,7 @@ impl Now {
     }
 }
 
-impl Pool {
+impl ManifestStore<'_> {
     /// Objects as the nodes have them now.
     pub(crate) fn found_now(&self, keys: &[Key]) -> Result<Vec<Now>> {
         let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
@@ -268,7 +270,12 @@ impl Index {
     ///
     /// # Errors
     /// No node can be used; one fails while it is read; the database.
-    pub fn refresh(&self, pool: &Pool, epoch: &[u8], observer: &dyn Observer) -> Result<Refreshed> {
+    pub fn refresh(
+        &self,
+        pool: &ClusterMap,
+        epoch: &[u8],
+        observer: &dyn Observer,
+    ) -> Result<Refreshed> {
         let complete = pool.sees_all()?;
         let (mut positions, mut keys) = (Vec::new(), Vec::new());
         let mut whole = !self.describes(pool, epoch)?;
@@ -293,7 +300,7 @@ impl Index {
         }
         for batch in keys.chunks(ASKED) {
             let (mut listed, mut forgotten) = (Vec::new(), Vec::new());
-            for (key, now) in batch.iter().zip(pool.found_now(batch)?) {
+            for (key, now) in batch.iter().zip(ManifestStore::new(pool).found_now(batch)?) {
                 match (now.listed(), self.by_key(key)?) {
                     (Some(now), _) => listed.push((*key, now)),
                     (None, Some(known)) if now.is_removed(&pool.config, &known) => {
@@ -316,7 +323,7 @@ impl Index {
     ///
     /// # Errors
     /// The database. A node that fails while it is asked says nothing.
-    pub(crate) fn changed(&self, pool: &Pool) -> Result<Option<HashSet<Key>>> {
+    pub(crate) fn changed(&self, pool: &ClusterMap) -> Result<Option<HashSet<Key>>> {
         let mut changed = HashSet::new();
         for (at, store) in pool.present() {
             match changes::since(store, &self.position(&pool.nodes[at].config.id)?) {
@@ -538,7 +545,7 @@ impl Index {
     }
 
     /// Whether the index is a complete one of this pool, these nodes and this boot.
-    fn describes(&self, pool: &Pool, epoch: &[u8]) -> Result<bool> {
+    fn describes(&self, pool: &ClusterMap, epoch: &[u8]) -> Result<bool> {
         let tx = self.db.begin_read().map_err(broken)?;
         let table = tx.open_table(META).map_err(broken)?;
         let is = |key: &str, value: &[u8]| -> Result<bool> {
@@ -548,7 +555,12 @@ impl Index {
     }
 
     /// Notes that everything before these positions is in the index.
-    fn settle(&self, pool: &Pool, epoch: &[u8], positions: &[(String, Position)]) -> Result<()> {
+    fn settle(
+        &self,
+        pool: &ClusterMap,
+        epoch: &[u8],
+        positions: &[(String, Position)],
+    ) -> Result<()> {
         let tx = self.db.begin_write().map_err(broken)?;
         {
             let mut logs = tx.open_table(LOGS).map_err(broken)?;
@@ -568,7 +580,7 @@ impl Index {
 
 /// The pool, and those of its nodes that can be used with where they are: a node that comes back
 /// or is replaced may hold anything.
-fn nodes(pool: &Pool) -> String {
+fn nodes(pool: &ClusterMap) -> String {
     let mut text = pool.config.id.clone();
     for (at, _) in pool.present() {
         let node = &pool.nodes[at].config;

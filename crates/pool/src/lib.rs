@@ -24,9 +24,10 @@ mod layout;
 mod map;
 mod manifest;
 mod index;
+mod members;
 mod data;
 mod repair;
-mod members;
+mod pool;
 
 // The former names of what is in kiln_stripe and kiln_files now.
 pub use data::get::{GetReport, GetRequest};
@@ -35,7 +36,9 @@ pub use data::nested::{ATTRIBUTES, attributes_in, folders_of, is_attributes};
 pub use data::object_reader::OpenObject;
 pub use data::parents::Way;
 pub use data::put::{MAX_TOGETHER, PutReport, PutRequest};
+pub use data::reader::ObjectReader;
 pub use data::stat::{ShardState, StatReport};
+pub use data::writer::ObjectWriter;
 pub use index::{Index, Listed, Refreshed};
 pub use kiln_files::{
     EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,
@@ -56,14 +59,18 @@ pub use layout::manifest::{
 };
 pub use layout::placement::{Candidate, place, ranked};
 pub use layout::policy::{Class, INLINE, Policy};
+pub use manifest::store::ManifestStore;
+pub use map::cluster_map::{ClusterMap, Opener};
 pub use map::config::{MAX_NODES, NodeConfig, NodeState, PastMap, PastNode, PoolConfig};
-pub use map::pool::{Opener, Pool};
 pub use map::seal::{PoolKeys, Sealer, Seals};
+pub use members::membership::Membership;
 pub use members::sealing::SealReport;
+pub use pool::Pool;
 pub use repair::object_repair::{ExpectedReads, HealRequest, Healed};
 pub use repair::queue;
 pub use repair::rebalance::{RebalanceReport, RebalanceRequest};
 pub use repair::rebuild::{Looked, MissingShards, Needs, RebuiltShards};
 pub use repair::recover::{RecoverReport, RecoverRequest};
+pub use repair::repairer::Repairer;
 pub use repair::scrub::{Finding, ScrubReport, ScrubRequest};
 pub use repair::survey::{NodeStatus, PoolStatus};

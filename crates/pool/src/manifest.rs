@@ -1,5 +1,6 @@
 //! Manifests on nodes: quorum reads, conditional commits, the log of changes.
 
+pub(crate) mod store;
 pub(crate) mod changes;
 pub(crate) mod conditional_put;
 pub(crate) mod quorum;

@@ -3,6 +3,6 @@
 pub(crate) mod seal;
 pub(crate) mod config;
 pub(crate) mod meta_files;
-pub(crate) mod pool;
+pub(crate) mod cluster_map;
 pub(crate) mod presence;
 pub(crate) mod homes;

@@ -1,6 +1,7 @@
 //! Finding and repairing damage: survey, queue, object repair, scrub, rebalance.
 
 pub mod queue;
+pub(crate) mod repairer;
 pub(crate) mod unreferenced_shards;
 pub(crate) mod damage_marks;
 pub(crate) mod survey;

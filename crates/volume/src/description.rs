@@ -82,7 +82,7 @@ pub(crate) fn swap(
     let put = rim.with(|pool| {
         let req = PutRequest { name: &object, run, now_ms: rim.now_ms(), replace: true };
         let mut source = StreamSource::new(text.as_bytes()).with_size(text.len() as u64);
-        pool.put_over(&req, over, &mut source, &rim.settings(&Silent))
+        pool.writer().put_over(&req, over, &mut source, &rim.settings(&Silent))
     });
     match put {
         Ok(_) => Ok(run),

@@ -138,7 +138,7 @@ pub(crate) fn sealed(
     last: u64,
 ) -> Result<(State, Vec<u64>)> {
     let mut state = State::new(found.id_bytes(), found.size, found.segment, found.log_size);
-    state.fit(Stripes::of(rim.pool().stripe_bytes(found.segment)?));
+    state.fit(Stripes::of(rim.pool().reader().stripe_bytes(found.segment)?));
     if let Some(map) = &found.checkpoint {
         let Checkpoint { head, segments, map } = load(rim, name, map)?;
         state.load(map, &segments, &head);

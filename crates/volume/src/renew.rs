@@ -44,7 +44,7 @@ impl Volume {
     pub fn attend(&self) -> Result<bool> {
         self.forget_failed();
         self.rim.look_for_nodes()?;
-        self.rim.with(kiln_pool::Pool::check_map)?;
+        self.rim.with(|pool| pool.check_map())?;
         let pool = self.rim.pool();
         let nodes = &pool.config().node;
         let stays =

@@ -178,7 +178,8 @@ impl Rim {
         self.with(|pool| {
             let objects: Vec<(&str, [u8; 16])> =
                 names.iter().map(|name| (*name, self.id())).collect();
-            let ends = pool.remove_all(&objects, self.now_ms(), &self.settings(&Silent))?;
+            let ends =
+                pool.writer().remove_all(&objects, self.now_ms(), &self.settings(&Silent))?;
             ends.into_iter().try_for_each(|end| match end {
                 Err(PoolError::NoObject { .. }) => Ok(()),
                 end => end,

@@ -106,7 +106,7 @@ impl Get {
 
 /// Returns whether a name is known as that of a folder.
 fn folder(pool: &Pool, name: &str) -> bool {
-    pool.has(&attributes_in(name.trim_end_matches('/'))).unwrap_or(false)
+    pool.writer().has(&attributes_in(name.trim_end_matches('/'))).unwrap_or(false)
 }
 
 /// The agents that may rebuild what is lost, if there are some and they are wanted.

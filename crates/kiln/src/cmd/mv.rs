@@ -90,10 +90,14 @@ impl Mv {
         let (mut made, mut entries) = (BTreeSet::new(), Entries::new());
         for name in tree.objects.keys().filter(is_moved) {
             let to = new(name);
-            pool.refuse_nested(Some(&index), &to)?;
+            pool.writer().refuse_nested(Some(&index), &to)?;
             let above: BTreeSet<String> =
                 folders_of(&to).map(str::to_owned).filter(|name| !made.contains(name)).collect();
-            pool.make_folders(fresh_run(), now_ms(), &above.iter().map(|n| &n[..]).collect())?;
+            pool.writer().make_folders(
+                fresh_run(),
+                now_ms(),
+                &above.iter().map(|n| &n[..]).collect(),
+            )?;
             made.extend(above);
             let put = one(&pool, name, &to, self.force, &setup.settings())?;
             if let Some(entry) = &tree.objects[name].entry {

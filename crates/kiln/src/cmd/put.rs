@@ -60,13 +60,13 @@ impl Put {
         let mut source = source(&self.input)?;
         let req =
             PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
-        let see = |pool: &Pool| pool.see_way(&name);
+        let see = |pool: &Pool| pool.writer().see_way(&name);
         let make = |pool: &Pool, way: Way| {
-            pool.make_way(&req, &way, &|| self.pool.index_to_list(pool, setup).ok())?;
+            pool.writer().make_way(&req, &way, &|| self.pool.index_to_list(pool, setup).ok())?;
             Ok(way)
         };
         let (pool, way) = self.pool.open_to_change(setup, see, make)?;
-        let outcome = pool.put_on(&req, &way, &mut *source, &setup.settings());
+        let outcome = pool.writer().put_on(&req, &way, &mut *source, &setup.settings());
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();

@@ -74,7 +74,7 @@ impl Rm {
         match &opened {
             Some(pool) => remove(pool, true)?,
             None => {
-                let see = |pool: &Pool| pool.has(&first);
+                let see = |pool: &Pool| pool.writer().has(&first);
                 self.pool.open_to_change(setup, see, remove).map(drop)?;
             }
         }

@@ -63,7 +63,7 @@ impl Scrub {
         let grace_ms = self.grace.saturating_mul(3_600_000);
         if !self.dry_run && self.prefix.is_empty() {
             let (now, before) = (now_ms(), now_ms().saturating_sub(grace_ms));
-            if pool.remove_empty_folders(&index, &fresh_run, now, before)? > 0 {
+            if pool.writer().remove_empty_folders(&index, &fresh_run, now, before)? > 0 {
                 drop(index);
                 index = self.pool.index(&pool, setup)?;
             }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use kiln_pool::{Index, NodeConfig, Observer, Pool, PoolConfig, PoolError};
+use kiln_pool::{Index, Membership, NodeConfig, Observer, Pool, PoolConfig, PoolError};
 use kiln_store::{Absent, Location};
 use uuid::Uuid;
 
@@ -138,7 +138,7 @@ impl PoolFlags {
     ) -> Result<(Pool, T), Failure> {
         let (pool, done) = self.open_for(setup, |pool| {
             let seen = see(pool)?;
-            match pool.edited(&setup.settings())? {
+            match pool.members().edited(&setup.settings())? {
                 Some(agreed) => Ok(Err(agreed)),
                 None => work(pool, seen).map(Ok),
             }
@@ -174,13 +174,13 @@ impl PoolFlags {
             }
         }
         match pool.check_map() {
-            Ok(()) => match pool.edited(&setup.settings())? {
+            Ok(()) => match pool.members().edited(&setup.settings())? {
                 None => Ok(pool),
                 Some(config) => self.reopen(config, setup),
             },
             Err(PoolError::MapChanged { .. }) => {
                 let known = pool.config().clone();
-                let config = Pool::newest(known, force, &open, &setup.settings())?;
+                let config = Membership::newest(known, force, &open, &setup.settings())?;
                 if let Err(error) = self.write(&config) {
                     setup.observer.warn(&format!("{error}; the file is unchanged"));
                 }

@@ -77,7 +77,7 @@ impl Transfer<'_> {
         }
         let request = |at: usize| GetRequest { name: items[at].name, range: None };
         let gets = outputs.iter_mut().map(|(at, output)| (request(*at), output)).collect();
-        let got = self.pool.read_all(gets, settings).unwrap_or_else(|_| {
+        let got = self.pool.reader().read_all(gets, settings).unwrap_or_else(|_| {
             // A failure of one of them, or of all, is reported for each.
             let get =
                 |(at, output): &mut (usize, Output)| self.pool.get(&request(*at), output, settings);

@@ -58,7 +58,7 @@ impl Transfer<'_> {
         }
         // Those above what was copied, which get no attributes.
         let above = free.into_iter().filter(|name| !entries.contains_key(*name)).collect();
-        self.pool.make_folders(fresh_run(), now_ms(), &above)?;
+        self.pool.writer().make_folders(fresh_run(), now_ms(), &above)?;
         Ok(())
     }
 
@@ -66,7 +66,7 @@ impl Transfer<'_> {
     fn find_free<'i>(&self, items: &[Item<'i>], free: &mut BTreeSet<&'i str>) {
         let folders: BTreeSet<&str> = items.iter().flat_map(|item| folders_of(item.name)).collect();
         let unknown: Vec<&str> = folders.into_iter().filter(|name| !free.contains(name)).collect();
-        let asked = at_once(&unknown, |folder| self.pool.has(folder));
+        let asked = at_once(&unknown, |folder| self.pool.writer().has(folder));
         // A folder that could not be asked for is asked for again, and reported, for each file.
         let known = unknown.iter().zip(asked).filter(|(_, is)| matches!(is, Ok(false)));
         free.extend(known.map(|(folder, _)| *folder));
@@ -87,7 +87,7 @@ impl Transfer<'_> {
             let freed = gone.range(below.clone()..).next();
             let freed = freed.is_some_and(|name| name.starts_with(&below));
             let index = (!freed).then_some(self.index);
-            let nested = || Ok(self.pool.refuse_nested_but(free, index, item.name)?);
+            let nested = || Ok(self.pool.writer().refuse_nested_but(free, index, item.name)?);
             match source.and_then(|source| nested().map(|()| source)) {
                 Ok(Some((source, entry))) => sources.push((item, source, entry)),
                 Ok(None) => report.count(item.name, Ok(None)),

@@ -2,8 +2,8 @@
 
 use kiln_stripe::Result;
 
-use crate::Pool;
-use crate::map::pool::PoolNode;
+use crate::data::writer::ObjectWriter;
+use crate::map::cluster_map::PoolNode;
 use crate::map::presence::Asked;
 use crate::{Key, place};
 
@@ -18,7 +18,7 @@ pub(crate) struct WithRoom {
     pub gone: Vec<usize>,
 }
 
-impl Pool {
+impl ObjectWriter<'_> {
     /// The best nodes for an object among those that can be used, in distinct domains none of which
     /// is in `taken`, each with room for so many bytes more. Only nodes that would be chosen are
     /// asked whether they are still there, and for room; one that cannot tell counts as having it.
@@ -34,15 +34,16 @@ impl Pool {
             (Vec::new(), Vec::new(), Vec::new());
         loop {
             let passed = |node: &PoolNode| {
-                let is = |at: &usize| self.nodes[*at].config.id == node.config.id;
+                let is = |at: &usize| self.map.nodes[*at].config.id == node.config.id;
                 full.iter().chain(&gone).any(is)
             };
-            let (positions, candidates) = self.candidates(|node| node.is_here() && !passed(node));
+            let (positions, candidates) =
+                self.map.candidates(|node| node.is_here() && !passed(node));
             let chosen: Vec<usize> =
                 place(key, &candidates, count, taken).into_iter().map(|at| positions[at]).collect();
             let new = chosen.iter().copied().filter(|at| !roomy.contains(at)).collect();
-            let asked = self.in_parallel(new, |_, at: usize| {
-                let room = match self.is_still(at, still) {
+            let asked = self.map.in_parallel(new, |_, at: usize| {
+                let room = match self.map.is_still(at, still) {
                     true => Some(self.has_room(at, bytes)?),
                     false => None,
                 };
@@ -63,7 +64,7 @@ impl Pool {
 
     /// Whether a node has room for so many bytes more; one that cannot tell has.
     pub(crate) fn has_room(&self, at: usize, bytes: u64) -> Result<bool> {
-        Ok(self.usable(at)?.space()?.is_none_or(|space| space.has_room_for(bytes)))
+        Ok(self.map.usable(at)?.space()?.is_none_or(|space| space.has_room_for(bytes)))
     }
 
     /// Ids of nodes, for messages: empty, or `; no room on n3, n5`.
@@ -71,7 +72,7 @@ impl Pool {
         if full.is_empty() {
             return String::new();
         }
-        let ids: Vec<&str> = full.iter().map(|&at| &self.nodes[at].config.id[..]).collect();
+        let ids: Vec<&str> = full.iter().map(|&at| &self.map.nodes[at].config.id[..]).collect();
         format!("; no room on {}", ids.join(", "))
     }
 }

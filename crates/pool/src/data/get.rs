@@ -8,9 +8,9 @@ use kiln_stripe::stripe_statistics::{StripeStatistics, indices};
 use kiln_stripe::{Damage, PoolError, Result, Settings};
 use serde::Serialize;
 
-use crate::Pool;
 use crate::data::helpers::{Helped, Helpers};
 use crate::data::range;
+use crate::data::reader::ObjectReader;
 use crate::data::shards::ObjectShards;
 use crate::{Body, Key, Manifest};
 
@@ -95,7 +95,7 @@ impl Write for Counted<'_> {
     }
 }
 
-impl Pool {
+impl ObjectReader<'_> {
     /// Writes an object's bytes to `out`, rebuilding around what is missing or damaged. A range
     /// reads only the sub-chunks that it needs, or the cheapest plan for those that are lost.
     ///
@@ -117,7 +117,7 @@ impl Pool {
     /// shard that they rebuild as a whole has its recorded digest, or is not handed out as whole.
     ///
     /// # Errors
-    /// As [`Pool::get`]; [`PoolError::Mismatch`] when helpers rebuilt a shard of several stripes
+    /// As [`ObjectReader::get`]; [`PoolError::Mismatch`] when helpers rebuilt a shard of several stripes
     /// that is not what was recorded.
     pub fn read_with(
         &self,
@@ -126,10 +126,10 @@ impl Pool {
         out: &mut dyn Write,
         settings: &Settings<'_>,
     ) -> Result<GetReport> {
-        self.read_from(self.manifest(req.name)?, req, helpers, out, settings)
+        self.read_from(self.manifests.manifest(req.name)?, req, helpers, out, settings)
     }
 
-    /// Writes the bytes of several objects, as [`Pool::get`] does for each of them. Small ones are
+    /// Writes the bytes of several objects, as [`ObjectReader::get`] does for each of them. Small ones are
     /// much faster this way: every node is asked once for all of them. All are done when this
     /// returns, each with its own end, in order.
     ///
@@ -151,7 +151,7 @@ impl Pool {
     /// pool.put(&put, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
     /// let (mut a, mut b) = (Vec::new(), Vec::new());
     /// let get = |name| GetRequest { name, range: None };
-    /// let ends = pool.read_all(vec![(get("a"), &mut a), (get("b"), &mut b)], &settings)?;
+    /// let ends = pool.reader().read_all(vec![(get("a"), &mut a), (get("b"), &mut b)], &settings)?;
     /// assert!(ends[0].is_ok() && a == b"bytes" && ends[1].is_err());
     /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
@@ -164,14 +164,15 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<GetReport>>> {
         let keys = gets.iter().map(|(req, _)| Ok((Key::of(req.name)?, false)));
-        let found = self.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
+        let found = self.manifests.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
         let gets = gets.into_iter().zip(found).collect();
-        self.in_parallel(gets, |_, ((req, mut out), found)| {
-            let manifest = self.sure(found, req.name).and_then(|found| match found.newest {
-                // One that is on too few homes is completed first.
-                Some(manifest) if found.stable => Ok(manifest),
-                _ => self.manifest(req.name),
-            });
+        self.map.in_parallel(gets, |_, ((req, mut out), found)| {
+            let manifest =
+                self.manifests.sure(found, req.name).and_then(|found| match found.newest {
+                    // One that is on too few homes is completed first.
+                    Some(manifest) if found.stable => Ok(manifest),
+                    _ => self.manifests.manifest(req.name),
+                });
             let read = |manifest| self.read_from(manifest, &req, None, &mut out, settings);
             Ok::<_, PoolError>(manifest.and_then(read))
         })
@@ -191,7 +192,7 @@ impl Pool {
             match self.read_version(&manifest, req, helpers, &mut counted, settings) {
                 Err(error) if counted.bytes == 0 && is_loss(&error) => {
                     // Its shards may be gone because it was replaced.
-                    let now = self.manifest(req.name)?;
+                    let now = self.manifests.manifest(req.name)?;
                     if now == manifest {
                         return Err(error);
                     }
@@ -215,7 +216,7 @@ impl Pool {
         out: &mut Counted<'_>,
         settings: &Settings<'_>,
     ) -> Result<GetReport> {
-        let settings = &self.settings(settings);
+        let settings = &self.map.settings(settings);
         let wanted = req.range.clone().unwrap_or(0..manifest.size);
         let wanted = wanted.start.min(manifest.size)..wanted.end.min(manifest.size);
         let mut report = GetReport {
@@ -235,7 +236,7 @@ impl Pool {
                 settings.observer.advance(part.len() as u64);
             }
             Body::Shards(_) => {
-                let shards = ObjectShards::open(self, manifest)?;
+                let shards = ObjectShards::open(self.map, manifest)?;
                 // Whoever wants whole stripes receives as much without helpers: any k chunks do.
                 let insists = helpers.is_some_and(Helpers::insists) && !shards.gone().is_empty();
                 let (statistics, helped) = if wanted == (0..manifest.size) && !insists {

@@ -2,7 +2,7 @@
 //!
 //! A reader that rebuilds a lost chunk pulls all that the cheapest plan reads through its own link.
 //! Nodes that can compute send it little more than what it wants. A caller that can have them do so
-//! passes [`Helpers`] to [`crate::Pool::read_with`]; the rest is rebuilt here.
+//! passes [`Helpers`] to [`ObjectReader::read_with`]; the rest is rebuilt here.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -11,8 +11,9 @@ use kiln_stripe::{PoolError, Result, Settings, Silent, Source, StreamSource};
 
 use crate::data::parents::Way;
 use crate::data::put::{MAX_TOGETHER, PutRequest};
+use crate::data::writer::ObjectWriter;
 use crate::manifest::quorum::Found;
-use crate::{Index, MAX_NAME, Pool};
+use crate::{Index, MAX_NAME};
 
 /// Last word of the name of a folder's own object.
 ///
@@ -50,7 +51,7 @@ pub fn folders_of(name: &str) -> impl Iterator<Item = &str> {
         .take_while(|folder| !folder.is_empty())
 }
 
-impl Pool {
+impl ObjectWriter<'_> {
     /// Refuses a name for an object that would be a folder of others, or lie below another object.
     /// Objects below it are looked for in `index`, where there is one.
     ///
@@ -60,10 +61,10 @@ impl Pool {
         self.refuse_nested_but(&BTreeSet::new(), index, name)
     }
 
-    /// As [`Pool::refuse_nested`], but does not ask for folders that are known to be no objects.
+    /// As [`ObjectWriter::refuse_nested`], but does not ask for folders that are known to be no objects.
     ///
     /// # Errors
-    /// As [`Pool::refuse_nested`].
+    /// As [`ObjectWriter::refuse_nested`].
     pub fn refuse_nested_but(
         &self,
         free: &BTreeSet<&str>,
@@ -85,7 +86,7 @@ impl Pool {
         }
     }
 
-    /// Refuses a name as [`Pool::refuse_nested`] does, and gives the folders above it their own
+    /// Refuses a name as [`ObjectWriter::refuse_nested`] does, and gives the folders above it their own
     /// objects, so that they are known as folders before there is anything in them. Asks the homes
     /// of a few names, however large the pool; `index` is called only where the name has been a
     /// folder. Two who put at the same time, one a folder and one an object of its name, are not
@@ -110,18 +111,18 @@ impl Pool {
     /// };
     /// let req = |name| PutRequest { name, run: [2; 16], now_ms: 0, replace: false };
     /// let settings = Settings::new(&Silent);
-    /// let way = pool.see_way("a/b")?;
-    /// pool.make_way(&req("a/b"), &way, &index)?;
-    /// pool.put_on(&req("a/b"), &way, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
+    /// let way = pool.writer().see_way("a/b")?;
+    /// pool.writer().make_way(&req("a/b"), &way, &index)?;
+    /// pool.writer().put_on(&req("a/b"), &way, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
     /// for name in ["a", "a/b/c"] {
-    ///     let end = pool.make_way(&req(name), &pool.see_way(name)?, &index);
+    ///     let end = pool.writer().make_way(&req(name), &pool.see_way(name)?, &index);
     ///     assert!(matches!(end, Err(PoolError::Refused { .. })));
     /// }
     /// # Ok::<(), PoolError>(())
     /// ```
     ///
     /// # Errors
-    /// [`PoolError::Refused`]; as [`Pool::manifest`], and as [`Pool::put`] for objects of folders.
+    /// [`PoolError::Refused`]; as [`ManifestStore::manifest`], and as [`ObjectWriter::put`] for objects of folders.
     pub fn make_way(
         &self,
         req: &PutRequest<'_>,
@@ -147,14 +148,14 @@ impl Pool {
     /// asked for its map once, however many folders there are.
     ///
     /// # Errors
-    /// As [`Pool::manifest`], but for [`PoolError::NoObject`].
+    /// As [`ManifestStore::manifest`], but for [`PoolError::NoObject`].
     pub fn see_way(&self, name: &str) -> Result<Way> {
         let folders: Vec<&str> = folders_of(name).collect();
         let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
         let own = mark_of(name);
         let mut names = vec![name];
         names.extend(folders.iter().copied().chain(marks.iter().chain(&own).map(String::as_str)));
-        let mut found = self.look_each(&names)?.into_iter().map(Found::into_data);
+        let mut found = self.manifests.look_each(&names)?.into_iter().map(Found::into_data);
         let object = found.next().flatten();
         let there: Vec<bool> = found.map(|data| data.is_some()).collect();
         let (objects, there) = there.split_at(folders.len());
@@ -169,11 +170,11 @@ impl Pool {
         })
     }
 
-    /// Gives folders that have none their own objects, as [`Pool::make_way`] does. `run`: a fresh
+    /// Gives folders that have none their own objects, as [`ObjectWriter::make_way`] does. `run`: a fresh
     /// identity; `now_ms`: the time, in ms since 1970.
     ///
     /// # Errors
-    /// As [`Pool::manifest`] and [`Pool::put`].
+    /// As [`ManifestStore::manifest`] and [`ObjectWriter::put`].
     pub fn make_folders(&self, run: [u8; 16], now_ms: u64, folders: &BTreeSet<&str>) -> Result<()> {
         let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
         let marked = self.are_there(marks.iter().map(String::as_str).collect())?;
@@ -185,7 +186,7 @@ impl Pool {
     /// Returns how many were removed; none, where there may be objects that nobody knows of now.
     ///
     /// # Errors
-    /// The index; as [`Pool::remove`].
+    /// The index; as [`ObjectWriter::remove`].
     pub fn remove_empty_folders(
         &self,
         index: &Index,
@@ -193,7 +194,7 @@ impl Pool {
         now_ms: u64,
         before_ms: u64,
     ) -> Result<u64> {
-        if !self.sees_all()? {
+        if !self.map.sees_all()? {
             return Ok(0);
         }
         let mut removed = 0;
@@ -244,15 +245,15 @@ impl Pool {
 
     /// Whether there are objects of these names, which are asked for at once.
     fn are_there(&self, names: Vec<&str>) -> Result<Vec<bool>> {
-        self.in_parallel(names, |_, name| self.has(name))
+        self.map.in_parallel(names, |_, name| self.has(name))
     }
 
     /// Whether there is an object of that name.
     ///
     /// # Errors
-    /// As [`Pool::manifest`], but for [`PoolError::NoObject`].
+    /// As [`ManifestStore::manifest`], but for [`PoolError::NoObject`].
     pub fn has(&self, name: &str) -> Result<bool> {
-        match self.manifest(name) {
+        match self.manifests.manifest(name) {
             Ok(_) => Ok(true),
             Err(PoolError::NoObject { .. }) => Ok(false),
             Err(error) => Err(error),

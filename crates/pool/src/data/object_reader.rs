@@ -12,9 +12,10 @@ use kiln_code::{Codec, HelperReads};
 use kiln_store::{Layout, ReadAt, SumKind};
 use kiln_stripe::{PoolError, Result, Settings, default_sub_chunk};
 
-use crate::Pool;
 use crate::data::range;
+use crate::data::reader::ObjectReader;
 use crate::data::shards::ObjectShards;
+use crate::map::cluster_map::ClusterMap;
 use crate::{Body, GetRequest, Key, Manifest, NodeFile};
 
 /// Parts of sub-chunks that are read to rebuild what one read lacks, at most: each is a read of its
@@ -95,7 +96,7 @@ impl fmt::Debug for OpenObject {
     }
 }
 
-impl Pool {
+impl ObjectReader<'_> {
     /// Bytes of a whole stripe of an object that has so many; `None`: it would lie in its manifest.
     /// Where the last stripe of an object is a whole one, too, its chunks begin where blocks of
     /// disks do.
@@ -111,18 +112,18 @@ impl Pool {
     /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
     /// # }
     /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
-    /// assert_eq!(pool.stripe_bytes(1 << 30)?, Some(2 << 20));
+    /// assert_eq!(pool.reader().stripe_bytes(1 << 30)?, Some(2 << 20));
     /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     ///
     /// # Errors
     /// The policy names a code that this program cannot do.
     pub fn stripe_bytes(&self, size: u64) -> Result<Option<u64>> {
-        let class = self.config.policy.class_of(size);
+        let class = self.map.config.policy.class_of(size);
         if class.is_inline() {
             return Ok(None);
         }
-        let shape = self.codec(&class.code)?.shape();
+        let shape = self.map.codec(&class.code)?.shape();
         let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
         Ok(Some(shape.k as u64 * shape.alpha as u64 * u64::from(sub_chunk)))
     }
@@ -130,9 +131,9 @@ impl Pool {
     /// Looks an object up, to read it many times.
     ///
     /// # Errors
-    /// As [`Pool::manifest`].
+    /// As [`ManifestStore::manifest`].
     pub fn open_object(&self, name: &str) -> Result<OpenObject> {
-        let manifest = Arc::new(self.manifest(name)?);
+        let manifest = Arc::new(self.manifests.manifest(name)?);
         let (layout, data, n) = match (&manifest.body, manifest.shard_info(0)) {
             (Body::Shards(placed), Some(info)) => {
                 (Some(info.layout()?), usize::from(placed.k), placed.places.len())
@@ -198,7 +199,7 @@ impl OpenObject {
     /// does not lie within the object; `buf` is then undefined. Whoever wants bytes that are right
     /// checks these and otherwise asks [`OpenObject::read`].
     #[must_use]
-    pub fn read_unchecked(&self, pool: &Pool, offset: u64, buf: &mut [u8]) -> bool {
+    pub fn read_unchecked(&self, pool: &ClusterMap, offset: u64, buf: &mut [u8]) -> bool {
         let Some(end) = offset.checked_add(buf.len() as u64) else { return false };
         if end > self.manifest.size {
             return false;
@@ -254,7 +255,7 @@ impl OpenObject {
     /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     #[must_use]
-    pub fn rebuild_unchecked(&self, pool: &Pool, offset: u64, buf: &mut [u8]) -> bool {
+    pub fn rebuild_unchecked(&self, pool: &ClusterMap, offset: u64, buf: &mut [u8]) -> bool {
         let Some(end) = offset.checked_add(buf.len() as u64) else { return false };
         let (Some(layout), Body::Shards(placed)) = (&self.layout, &self.manifest.body) else {
             return false;
@@ -283,7 +284,7 @@ impl OpenObject {
     /// be read.
     fn rebuild_slice(
         &self,
-        pool: &Pool,
+        pool: &ClusterMap,
         codec: &Codec,
         layout: &Layout,
         slice: &Slice,
@@ -318,7 +319,7 @@ impl OpenObject {
         true
     }
 
-    fn read_shard(&self, pool: &Pool, index: usize, at: u64, buf: &mut [u8]) -> bool {
+    fn read_shard(&self, pool: &ClusterMap, index: usize, at: u64, buf: &mut [u8]) -> bool {
         self.shards[index].read(|| self.open_shard(pool, index), at, buf)
     }
 
@@ -326,8 +327,13 @@ impl OpenObject {
     /// remembered, so that many reads look once: see [`OpenObject::met_failure`].
     ///
     /// # Errors
-    /// As [`Pool::get`].
-    pub fn read(&self, pool: &Pool, range: Range<u64>, settings: &Settings<'_>) -> Result<Vec<u8>> {
+    /// As [`ObjectReader::get`].
+    pub fn read(
+        &self,
+        pool: &ClusterMap,
+        range: Range<u64>,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u8>> {
         let want = range.end.saturating_sub(range.start) as usize;
         if range.end <= self.manifest.size
             && self.layout.is_some()
@@ -340,7 +346,7 @@ impl OpenObject {
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = None;
         let mut bytes = Vec::with_capacity(want);
         let req = GetRequest { name: &self.manifest.name, range: Some(range) };
-        pool.get(&req, &mut bytes, settings)?;
+        ObjectReader::new(pool).get(&req, &mut bytes, settings)?;
         if bytes.len() != want {
             return Err(PoolError::Changed { object: self.manifest.name.clone() });
         }
@@ -350,7 +356,7 @@ impl OpenObject {
     /// Reads what shards have that were found before, or are now.
     fn read_known(
         &self,
-        pool: &Pool,
+        pool: &ClusterMap,
         range: Range<u64>,
         settings: &Settings<'_>,
     ) -> Result<Vec<u8>> {
@@ -396,7 +402,7 @@ impl OpenObject {
         Slice { stripe, chunk, sub: (within / len) as u32, from, len: (len - from) as usize }
     }
 
-    fn open_shard(&self, pool: &Pool, index: usize) -> Option<Box<dyn ReadAt>> {
+    fn open_shard(&self, pool: &ClusterMap, index: usize) -> Option<Box<dyn ReadAt>> {
         let Body::Shards(placed) = &self.manifest.body else { return None };
         let store = pool.store(&placed.places[index].node)?;
         let key = Key::of(&self.manifest.name).ok()?;

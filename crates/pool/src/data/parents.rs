@@ -2,7 +2,7 @@
 
 use crate::Manifest;
 
-/// See [`Pool::see_way`](crate::Pool::see_way). It may be out of date a moment later: it spares
+/// See [`ObjectWriter::see_way`](crate::Pool::see_way). It may be out of date a moment later: it spares
 /// questions before work that is refused or begun, and what is put asks once more, under the locks,
 /// before it takes its place.
 #[derive(Clone, Debug)]

@@ -10,11 +10,11 @@ use kiln_stripe::sinks::in_parallel;
 use kiln_stripe::{PoolError, Result, Settings, Source, default_sub_chunk, names};
 use serde::Serialize;
 
-use crate::Pool;
 use crate::data::capacity::WithRoom;
 use crate::data::parents::Way;
+use crate::data::writer::ObjectWriter;
 use crate::manifest::commit::{Change, StagedShard};
-use crate::map::pool::PoolNode;
+use crate::map::cluster_map::PoolNode;
 use crate::map::presence::Asked;
 use crate::{Body, Class, Key, Manifest, NodeFile, Place, Placed, place};
 
@@ -136,7 +136,7 @@ impl Source for Peeked<'_> {
     }
 }
 
-impl Pool {
+impl ObjectWriter<'_> {
     /// Puts an object: readers see the old version (or nothing) until the new one is complete and
     /// durable. Two puts of one name at a time are safe; the one that commits last stays.
     ///
@@ -153,7 +153,7 @@ impl Pool {
         self.put_one(req, Before::AsAsked, source, settings)
     }
 
-    /// As [`Pool::put`], but only over the data that the caller knows (`None`: none), by its
+    /// As [`ObjectWriter::put`], but only over the data that the caller knows (`None`: none), by its
     /// identity: of several who change an object, each knowing what the others did, one succeeds. A
     /// repair that moves an object leaves its identity as it is. [`PutRequest::replace`] is of no
     /// account.
@@ -174,7 +174,7 @@ impl Pool {
     /// let settings = Settings::new(&Silent);
     /// let put = |run, over| {
     ///     let req = PutRequest { name: "a", run: [run; 16], now_ms: 0, replace: false };
-    ///     pool.put_over(&req, over, &mut StreamSource::new(&b"bytes"[..]), &settings)
+    ///     pool.writer().put_over(&req, over, &mut StreamSource::new(&b"bytes"[..]), &settings)
     /// };
     /// put(1, None)?;
     /// assert!(matches!(put(2, None), Err(PoolError::Conflict { .. })));
@@ -184,7 +184,7 @@ impl Pool {
     /// ```
     ///
     /// # Errors
-    /// [`PoolError::Conflict`]: it is other data; as [`Pool::put`].
+    /// [`PoolError::Conflict`]: it is other data; as [`ObjectWriter::put`].
     pub fn put_over(
         &self,
         req: &PutRequest<'_>,
@@ -195,11 +195,11 @@ impl Pool {
         self.put_one(req, Before::Run(over), source, settings)
     }
 
-    /// As [`Pool::put`], after [`Pool::see_way`]: what it found is not asked for again before the
+    /// As [`ObjectWriter::put`], after [`ObjectWriter::see_way`]: what it found is not asked for again before the
     /// data is written. Before the object takes its place it is, as ever.
     ///
     /// # Errors
-    /// As [`Pool::put`].
+    /// As [`ObjectWriter::put`].
     pub fn put_on(
         &self,
         req: &PutRequest<'_>,
@@ -222,7 +222,7 @@ impl Pool {
         end.unwrap_or_else(|| Err(PoolError::Internal { what: "a put without an end".into() }))
     }
 
-    /// Puts several objects, as [`Pool::put`] does each of them. Small ones are much faster this
+    /// Puts several objects, as [`ObjectWriter::put`] does each of them. Small ones are much faster this
     /// way: they share locks, questions and syncs. All are done when this returns, each with its
     /// own end, in order. Their data may be held in memory, so they should be small, or few.
     ///
@@ -267,23 +267,23 @@ impl Pool {
     ) -> Result<Vec<Result<PutReport>>> {
         check_together(puts.iter().map(|(req, _)| req.name))?;
         let count = puts.len().max(1);
-        let each = self.settings(settings);
+        let each = self.map.settings(settings);
         let each = Settings {
             // One after the other has all threads, many have one each.
             threads: if count == 1 { each.threads } else { 1 },
             memory: each.memory / count as u64,
             ..each
         };
-        let asked = self.asked();
+        let asked = self.map.asked();
         let staged = in_parallel(each.sequence, puts, |_, (req, source)| {
             Ok::<_, PoolError>(self.stage(req, before, source, &asked, &each))
         })?;
         let good: Vec<&Staged<'_>> = staged.iter().filter_map(|end| end.as_ref().ok()).collect();
         let ends = self.commit_staged(&good, before, settings).inspect_err(|_| {
             good.iter().for_each(|staged| self.remove_staged_shards(&staged.shards));
-            good.iter().for_each(|staged| self.withdraw(staged.announced.as_ref()));
+            good.iter().for_each(|staged| self.manifests.withdraw(staged.announced.as_ref()));
         })?;
-        good.iter().for_each(|staged| self.withdraw(staged.announced.as_ref()));
+        good.iter().for_each(|staged| self.manifests.withdraw(staged.announced.as_ref()));
         let mut ends = ends.into_iter();
         let end = |staged: Result<Staged<'_>>| {
             let staged = staged?;
@@ -309,8 +309,8 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<Staged<'a>> {
         let key = Key::of(req.name)?;
-        let mut source = Peeked::new(source, self.config.policy.largest_limit())?;
-        let class = self.config.policy.class_of(source.size.unwrap_or(u64::MAX)).clone();
+        let mut source = Peeked::new(source, self.map.config.policy.largest_limit())?;
+        let class = self.map.config.policy.class_of(source.size.unwrap_or(u64::MAX)).clone();
         if class.is_inline() {
             return stage_inline(req, key, &mut source, settings);
         }
@@ -322,7 +322,7 @@ impl Pool {
         };
         match seen {
             Some(there) => refuse_existing(&req, before, there)?,
-            None => refuse_existing(&req, before, self.look(&key, req.name)?.data())?,
+            None => refuse_existing(&req, before, self.manifests.look(&key, req.name)?.data())?,
         }
         self.stage_shards(req, key, &class, &mut source, asked, settings)
     }
@@ -336,7 +336,7 @@ impl Pool {
         asked: &Asked,
         settings: &Settings<'_>,
     ) -> Result<Staged<'a>> {
-        let codec = self.codec(&class.code)?;
+        let codec = self.map.codec(&class.code)?;
         let (shape, spec) = (codec.shape(), codec.spec().explicit());
         let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
         let info = ShardInfo {
@@ -351,11 +351,11 @@ impl Pool {
             sub_chunk,
             segment_stripes: segment_stripes(shape.alpha as u32, sub_chunk),
             size: source.size,
-            sums: self.config.sums(),
+            sums: self.map.config.sums(),
         };
         info.check()?;
         // Of a stream it is known only that it did not end where the last class begins.
-        let least = Some(source.size.unwrap_or(self.config.policy.largest_limit()));
+        let least = Some(source.size.unwrap_or(self.map.config.policy.largest_limit()));
         let bytes = ShardInfo { size: least, ..info.clone() }.layout()?.trailer_offset();
         let nodes = self.places_for(&key, shape.n(), bytes, asked)?;
         let parts = self.parts(&req, key, &nodes, asked);
@@ -365,16 +365,17 @@ impl Pool {
         };
         let shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
         let missing = (0..parts.len()).filter(|index| parts[*index].is_none()).collect();
-        let announced = self.announce(key, (req.run, req.now_ms), nodes.iter().copied(), asked)?;
+        let announced =
+            self.manifests.announce(key, (req.run, req.now_ms), nodes.iter().copied(), asked)?;
         let result = encode_shards(&codec, &info, &parts, 0, source, settings);
         let (size, digests) = result.inspect_err(|_| {
             self.remove_staged_shards(&shards);
-            self.withdraw(announced.as_ref());
+            self.manifests.withdraw(announced.as_ref());
         })?;
         let places = nodes
             .iter()
             .zip(digests)
-            .map(|(&at, digest)| Place { node: self.nodes[at].config.id.clone(), digest });
+            .map(|(&at, digest)| Place { node: self.map.nodes[at].config.id.clone(), digest });
         let body = Body::Shards(Placed {
             spec,
             k: info.k,
@@ -405,12 +406,12 @@ impl Pool {
             staged_shards: &staged.shards,
         };
         let changes: Vec<Change<'_>> = staged.iter().map(change).collect();
-        self.commit_all(&changes, settings, |of, found| {
+        self.manifests.commit_all(&changes, settings, |of, found| {
             let (staged, req) = (staged[of], &staged[of].req);
             // Somebody else may have put it meanwhile.
             refuse_existing(req, before, found.data())?;
             Ok(Some(Manifest {
-                pool: self.config.id_bytes(),
+                pool: self.map.config.id_bytes(),
                 name: req.name.to_owned(),
                 version: 0,
                 run: req.run,
@@ -447,19 +448,20 @@ impl Pool {
     /// Nodes for n shards of so many bytes, by position: those that can be used and have room
     /// first, then at most as many that are unavailable as the policy allows.
     fn places_for(&self, key: &Key, n: usize, bytes: u64, asked: &Asked) -> Result<Vec<usize>> {
-        let stays = |at: &usize| !self.nodes[*at].config.is_leaving();
-        self.enter((0..self.nodes.len()).filter(stays));
+        let stays = |at: &usize| !self.map.nodes[*at].config.is_leaving();
+        self.map.enter((0..self.map.nodes.len()).filter(stays));
         let WithRoom { mut chosen, full, gone } =
             self.place_with_room(key, n, &[], bytes, asked)?;
         let short = n - chosen.len();
         if short > 0 {
             let taken: Vec<&str> =
-                chosen.iter().map(|&at| &self.nodes[at].config.domain[..]).collect();
-            let gone: Vec<&str> = gone.iter().map(|at| &self.nodes[*at].config.id[..]).collect();
+                chosen.iter().map(|&at| &self.map.nodes[at].config.domain[..]).collect();
+            let gone: Vec<&str> =
+                gone.iter().map(|at| &self.map.nodes[*at].config.id[..]).collect();
             let is_away = |node: &PoolNode| !node.is_here() || gone.contains(&&node.config.id[..]);
-            let (away, candidates) = self.candidates(is_away);
+            let (away, candidates) = self.map.candidates(is_away);
             let more = place(key, &candidates, short, &taken);
-            let allowed = self.config.policy.missing_at_put;
+            let allowed = self.map.config.policy.missing_at_put;
             if more.len() < short || short > allowed {
                 let what = format!(
                     "{n} shards need nodes in {n} failure domains; {} are available, and at most \
@@ -484,10 +486,10 @@ impl Pool {
     ) -> Vec<Option<Part<'_>>> {
         let (run, started) = (req.run, req.now_ms);
         let part = |(index, &node): (usize, &usize)| {
-            self.is_still(node, asked).then_some(())?;
-            let store = &**self.nodes[node].store().ok()?;
+            self.map.is_still(node, asked).then_some(())?;
+            let store = &**self.map.nodes[node].store().ok()?;
             let index16 = index as u16;
-            let name = match self.is_direct(node) {
+            let name = match self.manifests.is_direct(node) {
                 true => NodeFile::Shard { key, run, index: index16 }.name(),
                 false => NodeFile::ShardPart { key, run, index: index16, started }.name(),
             };
@@ -499,7 +501,7 @@ impl Pool {
     /// Removes the shards of a put that failed, whatever they are called by now.
     fn remove_staged_shards(&self, staged_shards: &[StagedShard]) {
         for staged_shard in staged_shards {
-            if let Ok(store) = self.nodes[staged_shard.node].store() {
+            if let Ok(store) = self.map.nodes[staged_shard.node].store() {
                 // The failure itself is what the user must see.
                 let _ = store.remove(&staged_shard.part);
                 let _ = store.remove(&staged_shard.name);

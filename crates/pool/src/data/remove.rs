@@ -2,19 +2,19 @@
 
 use kiln_stripe::{PoolError, Result, Settings};
 
-use crate::Pool;
 use crate::data::put::check_together;
+use crate::data::writer::ObjectWriter;
 use crate::manifest::commit::Change;
 use crate::{Body, Key, Manifest};
 
-impl Pool {
+impl ObjectWriter<'_> {
     /// Removes an object: from its commit on nobody finds it, then its files go.
     ///
     /// What stays is a tombstone (a manifest that says so) until a scrub has seen all nodes: a node
     /// that was unavailable must not bring the object back. `run` is a fresh random identity.
     ///
     /// # Errors
-    /// [`PoolError::NoObject`]; as for [`Pool::put`].
+    /// [`PoolError::NoObject`]; as for [`ObjectWriter::put`].
     pub fn remove(
         &self,
         name: &str,
@@ -27,7 +27,7 @@ impl Pool {
         end.unwrap_or_else(|| Err(PoolError::Internal { what: "a removal without an end".into() }))
     }
 
-    /// Removes several objects, as [`Pool::remove`] does each of them, of which each has an
+    /// Removes several objects, as [`ObjectWriter::remove`] does each of them, of which each has an
     /// identity. They share locks, questions and syncs.
     ///
     /// ```
@@ -46,9 +46,9 @@ impl Pool {
     /// # let settings = Settings::new(&Silent);
     /// let req = PutRequest { name: "a", run: [2; 16], now_ms: 0, replace: false };
     /// pool.put(&req, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
-    /// let ends = pool.remove_all(&[("a", [3; 16]), ("b", [4; 16])], 1, &settings)?;
+    /// let ends = pool.writer().remove_all(&[("a", [3; 16]), ("b", [4; 16])], 1, &settings)?;
     /// assert!(ends[0].is_ok() && ends[1].is_err());
-    /// assert!(!pool.has("a")?);
+    /// assert!(!pool.writer().has("a")?);
     /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
     ///
@@ -68,14 +68,14 @@ impl Pool {
             changes.push(Change { key, name, now_ms, thorough: false, staged_shards: &[] });
         }
         let mut were_removed = Vec::new();
-        let removed = self.commit_all(&changes, settings, |of, found| {
+        let removed = self.manifests.commit_all(&changes, settings, |of, found| {
             let (name, run) = objects[of];
             if found.data().is_none() {
                 were_removed.extend(found.newest.is_some().then_some(of));
                 return Err(PoolError::NoObject { name: name.to_owned() });
             }
             Ok(Some(Manifest {
-                pool: self.config.id_bytes(),
+                pool: self.map.config.id_bytes(),
                 name: name.to_owned(),
                 version: 0,
                 run,
@@ -88,7 +88,7 @@ impl Pool {
         for of in were_removed {
             // Whoever removed it may have died before it was noted; an index that still lists it,
             // which is why somebody asks, learns of it now.
-            self.note_again(&changes[of].key, objects[of].1, settings)?;
+            self.manifests.note_again(&changes[of].key, objects[of].1, settings)?;
         }
         Ok(removed.into_iter().map(|end| end.map(drop)).collect())
     }

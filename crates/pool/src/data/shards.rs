@@ -8,7 +8,7 @@ use kiln_stripe::chunks::Shards;
 use kiln_stripe::geometry::check_stripes;
 use kiln_stripe::{PoolError, Result};
 
-use crate::Pool;
+use crate::map::cluster_map::ClusterMap;
 use crate::map::presence::{is_marked, unmarked};
 use crate::{Body, Key, Manifest, NodeFile, Placed};
 
@@ -41,7 +41,7 @@ impl ObjectShards {
     ///
     /// # Errors
     /// The manifest is of an object without shards, or names a code that this program cannot do.
-    pub(crate) fn open(pool: &Pool, manifest: &Manifest) -> Result<ObjectShards> {
+    pub(crate) fn open(pool: &ClusterMap, manifest: &Manifest) -> Result<ObjectShards> {
         let (Body::Shards(placed), Some(info)) = (&manifest.body, manifest.shard_info(0)) else {
             return Err(PoolError::Internal { what: "an object without shards".into() });
         };
@@ -89,7 +89,13 @@ impl ObjectShards {
     }
 }
 
-fn member(pool: &Pool, manifest: &Manifest, placed: &Placed, key: Key, index: usize) -> Member {
+fn member(
+    pool: &ClusterMap,
+    manifest: &Manifest,
+    placed: &Placed,
+    key: Key,
+    index: usize,
+) -> Member {
     let node = &placed.places[index].node;
     let Some(at) = pool.config().position(node) else {
         return Member::Lost(format!("node {node} is no longer part of the pool"));

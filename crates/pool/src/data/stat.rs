@@ -3,9 +3,10 @@
 use kiln_stripe::{PoolError, Result};
 use serde::Serialize;
 
+use crate::Listed;
+use crate::data::reader::ObjectReader;
 use crate::data::shards::ObjectShards;
 use crate::{Body, Key};
-use crate::{Listed, Pool};
 
 /// An object and the state of its files, as far as headers and trailers tell.
 ///
@@ -49,22 +50,22 @@ pub struct ShardState {
     pub problem: Option<String>,
 }
 
-impl Pool {
+impl ObjectReader<'_> {
     /// Looks at one object's manifest and at the ends of its shards.
     ///
     /// # Errors
-    /// [`PoolError::NoObject`]; as [`Pool::get`].
+    /// [`PoolError::NoObject`]; as [`ObjectReader::get`].
     pub fn stat(&self, name: &str) -> Result<StatReport> {
-        let found = self.look(&Key::of(name)?, name)?;
+        let found = self.manifests.look(&Key::of(name)?, name)?;
         let Some(manifest) = found.data() else {
             return Err(PoolError::NoObject { name: name.to_owned() });
         };
         let object = Listed::of(manifest);
         let mut report = StatReport { object, recoverable: true, ..StatReport::default() };
-        let id = |at: &usize| self.nodes[*at].config.id.clone();
+        let id = |at: &usize| self.map.nodes[*at].config.id.clone();
         report.copies = found.copies.iter().map(id).collect();
         if let Body::Shards(placed) = &manifest.body {
-            let shards = ObjectShards::open(self, manifest)?;
+            let shards = ObjectShards::open(self.map, manifest)?;
             report.m = placed.shape().m;
             report.alpha = placed.shape().alpha;
             report.sub_chunk = u64::from(placed.sub_chunk);

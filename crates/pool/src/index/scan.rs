@@ -6,8 +6,8 @@ use kiln_stripe::{Observer, Result};
 use redb::ReadableTable;
 
 use super::{BATCH, Index, KEYS, Listed, META, OBJECTS, broken};
-use crate::Pool;
 use crate::manifest::quorum::read_copy;
+use crate::map::cluster_map::ClusterMap;
 use crate::{Key, NodeFile};
 
 /// Entries not yet in the database.
@@ -23,7 +23,12 @@ impl Index {
     /// old one does not name (copies are as many as ever, without the node that was unavailable).
     /// Only after a commit that was cut short among its renames is this not so: then the entry may
     /// be the old one's, until a scrub, or a repair, looks at the object itself.
-    pub(super) fn scan(&self, pool: &Pool, keep: bool, observer: &dyn Observer) -> Result<u64> {
+    pub(super) fn scan(
+        &self,
+        pool: &ClusterMap,
+        keep: bool,
+        observer: &dyn Observer,
+    ) -> Result<u64> {
         if !keep {
             self.clear()?;
         }

@@ -7,7 +7,7 @@ use kiln_stripe::{Settings, Silent, StreamSource};
 
 use super::*;
 use crate::repair::queue::{RepairQueue, Rules};
-use crate::{NodeConfig, Policy, PoolConfig, PutRequest};
+use crate::{Membership, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
 
 struct World {
     config: PoolConfig,
@@ -135,6 +135,7 @@ fn a_repair_that_was_not_noted_is_noted_by_the_next() {
         let leaves = mine(&index).nodes[0].clone();
         let pool = world.pool();
         world.config = pool
+            .members()
             .set_state(std::slice::from_ref(&leaves), crate::NodeState::Leaving, false, &settings)
             .unwrap();
         index.refresh(&world.pool(), b"boot", &Silent).unwrap();
@@ -151,9 +152,10 @@ fn a_repair_that_was_not_noted_is_noted_by_the_next() {
             assert!(!mine(&index).nodes.contains(&leaves));
             // That all is in place made a new map.
             let open = |node: &NodeConfig| Ok(world.disk(node));
-            world.config = Pool::newest(world.config.clone(), false, &open, &settings).unwrap();
+            world.config =
+                Membership::newest(world.config.clone(), false, &open, &settings).unwrap();
         } else {
-            world.pool().needs("a", &crate::HealRequest::default(), &settings).unwrap();
+            world.pool().repairer().needs("a", &crate::HealRequest::default(), &settings).unwrap();
         }
         for index in [&index, &elsewhere] {
             index.refresh(&world.pool(), b"boot", &Silent).unwrap();

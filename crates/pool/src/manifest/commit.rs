@@ -16,9 +16,9 @@ use std::convert::Infallible;
 use kiln_store::{Backend, StoreError};
 use kiln_stripe::{PoolError, Result, Settings};
 
-use crate::Pool;
 use crate::manifest::changes;
 use crate::manifest::quorum::Found;
+use crate::manifest::store::ManifestStore;
 use crate::map::presence::is_marked;
 use crate::{Body, Key, Manifest, NodeFile};
 
@@ -88,7 +88,7 @@ struct Rename {
 /// What is to be done, by node.
 type ByNode<T> = BTreeMap<usize, Vec<T>>;
 
-impl Pool {
+impl ManifestStore<'_> {
     /// Replaces the manifest in force by the one that `make` derives from what is found; version
     /// and copies are filled in here. `None` from `make` changes nothing.
     ///
@@ -107,7 +107,7 @@ impl Pool {
         ends.into_iter().next().unwrap_or(Ok(None))
     }
 
-    /// As [`Pool::commit`], for several objects, none of which is there twice. `make` is asked for
+    /// As [`ManifestStore::commit`], for several objects, none of which is there twice. `make` is asked for
     /// each of them, by position.
     ///
     /// # Errors
@@ -121,9 +121,9 @@ impl Pool {
     ) -> Result<Vec<Result<Option<Manifest>>>> {
         // Two writers of one object have a home in common, which one of them locks first.
         let homes = changes.iter().flat_map(|change| {
-            self.config.homes_now(&change.key).positions().collect::<Vec<usize>>()
+            self.map.config.homes_now(&change.key).positions().collect::<Vec<usize>>()
         });
-        let _locks = self.lock(homes, settings)?;
+        let _locks = self.map.lock(homes, settings)?;
         let wanted: Vec<(Key, bool)> =
             changes.iter().map(|change| (change.key, change.thorough)).collect();
         let mut steps = Vec::with_capacity(changes.len());
@@ -155,7 +155,7 @@ impl Pool {
     ) -> Result<Option<Step<'a>>> {
         let found = self.sure(found, change.name)?;
         let Some(mut manifest) = make(&found)? else { return Ok(None) };
-        let before = found.newest.as_ref().map_or(0, |old| old.version).max(self.config.floor);
+        let before = found.newest.as_ref().map_or(0, |old| old.version).max(self.map.config.floor);
         manifest.version = before + 1;
         let without = found.gone.clone();
         let holders = self.holders(&change.key, &without)?;
@@ -165,9 +165,9 @@ impl Pool {
     /// Where copies of an object's manifest go: the best of its homes that can be used, without
     /// some.
     fn holders(&self, key: &Key, without: &[usize]) -> Result<Vec<usize>> {
-        let homes = self.config.homes_now(key);
+        let homes = self.map.config.homes_now(key);
         let want = homes.copies;
-        let usable = |at: &usize| self.nodes[*at].is_here() && !without.contains(at);
+        let usable = |at: &usize| self.map.nodes[*at].is_here() && !without.contains(at);
         let usable = homes.positions().filter(usable);
         let chosen: Vec<usize> = usable.take(want).collect();
         if chosen.len() < want {
@@ -226,7 +226,7 @@ impl Pool {
     /// Puts the manifests of nodes without renames, each over what was found there; how it ended,
     /// with the steps that they are of.
     fn put_directly(&self, steps: &[Step<'_>]) -> Result<Vec<(usize, Result<()>)>> {
-        let seals = self.config.seals();
+        let seals = self.map.config.seals();
         let mut puts = Vec::new();
         for (of, step) in live(steps) {
             let mut holders = step.holders.iter().filter(|at| self.is_direct(**at)).peekable();
@@ -235,7 +235,7 @@ impl Pool {
                 puts.extend(holders.map(|&at| (of, at, bytes.clone())));
             }
         }
-        self.in_parallel(puts, |_, (of, at, bytes)| {
+        self.map.in_parallel(puts, |_, (of, at, bytes)| {
             let (manifest, expected) = (&steps[of].manifest, &steps[of].found.expected);
             Ok((of, self.put_manifest(at, manifest, &bytes, expected)))
         })
@@ -262,7 +262,7 @@ impl Pool {
         while !todo.is_empty() {
             for &of in &todo {
                 let step = &mut steps[of];
-                let id = |&at: &usize| self.nodes[at].config.id.clone();
+                let id = |&at: &usize| self.map.nodes[at].config.id.clone();
                 step.manifest.copies = step.holders.iter().map(id).collect();
             }
             let ends = self.write_round(&todo, steps)?;
@@ -283,8 +283,9 @@ impl Pool {
                 // With what did fit on those that are full.
                 self.remove_parts(step);
                 // Others come in their place, which were not asked whether they are still there.
-                let homes = self.config.homes_now(&step.change.key);
-                let emptied = |at: &usize| self.usable(*at).is_ok_and(|store| !is_marked(store));
+                let homes = self.map.config.homes_now(&step.change.key);
+                let emptied =
+                    |at: &usize| self.map.usable(*at).is_ok_and(|store| !is_marked(store));
                 step.without.extend(homes.positions().filter(emptied));
                 match self.holders(&step.change.key, &step.without) {
                     Ok(holders) if step.failed.is_none() => {
@@ -304,7 +305,7 @@ impl Pool {
         todo: &[usize],
         steps: &[Step<'_>],
     ) -> Result<Vec<(usize, usize, Result<()>)>> {
-        let seals = self.config.seals();
+        let seals = self.map.config.seals();
         let files: Vec<(String, Vec<u8>)> = (todo.iter())
             .map(|&of| (steps[of].part_name(), steps[of].manifest.sealed_bytes(&seals)))
             .collect();
@@ -315,7 +316,7 @@ impl Pool {
             }
         }
         let copies: Vec<(usize, Vec<_>)> = copies.into_iter().collect();
-        let ends = self.in_parallel(copies, |_, (at, copies)| {
+        let ends = self.map.in_parallel(copies, |_, (at, copies)| {
             let files: Vec<(&str, &[u8])> =
                 copies.iter().map(|(_, (part, bytes))| (&part[..], &bytes[..])).collect();
             let ends = self.for_each(at, &files, |store| store.write_all(&files));
@@ -333,9 +334,9 @@ impl Pool {
         files: &[T],
         act: impl FnOnce(&dyn Backend) -> Vec<Result<(), StoreError>>,
     ) -> Vec<Result<()>> {
-        match self.usable(at) {
+        match self.map.usable(at) {
             Ok(store) => act(store).into_iter().map(|end| Ok(end?)).collect(),
-            Err(_) => files.iter().map(|_| self.usable(at).map(drop)).collect(),
+            Err(_) => files.iter().map(|_| self.map.usable(at).map(drop)).collect(),
         }
     }
 
@@ -343,7 +344,7 @@ impl Pool {
     /// are of.
     fn rename_all(&self, renames: ByNode<Rename>) -> Result<Vec<(usize, Result<()>)>> {
         let renames: Vec<(usize, Vec<Rename>)> = renames.into_iter().collect();
-        let ends = self.in_parallel(renames, |_, (at, renames)| {
+        let ends = self.map.in_parallel(renames, |_, (at, renames)| {
             let names: Vec<(&str, &str)> =
                 renames.iter().map(|rename| (&rename.from[..], &rename.to[..])).collect();
             let ends = self.for_each(at, &names, |store| store.rename_all(&names));
@@ -355,7 +356,7 @@ impl Pool {
     /// Removes what a step that failed wrote under part names.
     fn remove_parts(&self, step: &Step<'_>) {
         for &at in step.holders.iter().filter(|at| !self.is_direct(**at)) {
-            if let Ok(store) = self.nodes[at].store() {
+            if let Ok(store) = self.map.nodes[at].store() {
                 // The failure itself is what the user must see.
                 let _ = store.remove(&step.part_name());
             }
@@ -368,10 +369,10 @@ impl Pool {
         for (_, step) in live(steps) {
             self.doom(step, &mut doomed);
         }
-        let ends = self.in_parallel(doomed.into_iter().collect(), |_, doomed| {
+        let ends = self.map.in_parallel(doomed.into_iter().collect(), |_, doomed| {
             let (at, names): (usize, Vec<String>) = doomed;
             let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
-            let store = self.nodes[at].store().ok();
+            let store = self.map.nodes[at].store().ok();
             Ok::<_, PoolError>(store.map_or(Vec::new(), |store| store.remove_all(&names)))
         });
         for end in ends.into_iter().flatten().flatten() {
@@ -393,7 +394,7 @@ impl Pool {
         for old in found.newest.iter().chain(&found.older) {
             for (index, node) in places(old) {
                 let kept = old.run == new.run && places(new).any(|(i, n)| (i, n) == (index, node));
-                if let (false, Some(at)) = (kept, self.config.position(node)) {
+                if let (false, Some(at)) = (kept, self.map.config.position(node)) {
                     let run = old.run;
                     let name = NodeFile::Shard { key, run, index }.name();
                     doomed.entry(at).or_default().push(name);
@@ -415,8 +416,8 @@ impl Pool {
             }
         }
         let changed: Vec<(usize, Vec<_>)> = changed.into_iter().collect();
-        let _ = self.in_parallel(changed, |_, (at, changed)| {
-            if let Ok(store) = self.usable(at) {
+        let _ = self.map.in_parallel(changed, |_, (at, changed)| {
+            if let Ok(store) = self.map.usable(at) {
                 changes::note(store, &changed);
             }
             Ok::<_, Infallible>(())
@@ -430,11 +431,11 @@ impl Pool {
         mark: [u8; 16],
         settings: &Settings<'_>,
     ) -> Result<()> {
-        let homes: Vec<usize> = self.config.homes_now(key).positions().collect();
-        let _locks = self.lock(homes.iter().copied(), settings)?;
-        let asked = self.asked();
-        for at in homes.into_iter().filter(|at| self.is_still(*at, &asked)) {
-            if let Ok(store) = self.usable(at) {
+        let homes: Vec<usize> = self.map.config.homes_now(key).positions().collect();
+        let _locks = self.map.lock(homes.iter().copied(), settings)?;
+        let asked = self.map.asked();
+        for at in homes.into_iter().filter(|at| self.map.is_still(*at, &asked)) {
+            if let Ok(store) = self.map.usable(at) {
                 changes::note(store, &[(*key, mark)]);
             }
         }

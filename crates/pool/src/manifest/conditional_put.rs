@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use kiln_store::{Backend, Capability, Existing, NewFile, write_whole};
 use kiln_stripe::{PoolError, Result};
 
-use crate::Pool;
+use crate::manifest::store::ManifestStore;
 use crate::map::meta_files::read_tagged;
 use crate::map::presence::Asked;
 use crate::{Key, MAX_MANIFEST, Manifest, NodeFile};
@@ -23,10 +23,10 @@ pub(crate) fn is_direct(store: &dyn Backend) -> bool {
     !store.capabilities().has(Capability::Rename)
 }
 
-impl Pool {
+impl ManifestStore<'_> {
     /// Whether a node's place is one without renames; one that cannot be used is not asked.
     pub(crate) fn is_direct(&self, at: usize) -> bool {
-        self.nodes[at].store().is_ok_and(|store| is_direct(&**store))
+        self.map.nodes[at].store().is_ok_and(|store| is_direct(&**store))
     }
 
     /// Puts a copy of a manifest over what was expected to be there.
@@ -40,7 +40,7 @@ impl Pool {
         bytes: &[u8],
         expected: &Expected,
     ) -> Result<()> {
-        let store = self.usable(at)?;
+        let store = self.map.usable(at)?;
         let key = Key::of(&manifest.name)?;
         let name = NodeFile::Manifest { key }.name();
         if !is_direct(store) {
@@ -58,7 +58,7 @@ impl Pool {
     /// What is there on a node that was not asked before: an older one than the new one, or none.
     fn expected_now(&self, store: &dyn Backend, name: &str, new: &Manifest) -> Result<Existing> {
         let (bytes, existing) = read_tagged(store, name, MAX_MANIFEST as u64)?;
-        let there = bytes.and_then(|bytes| Manifest::unseal(&bytes, &self.config.seals()).ok());
+        let there = bytes.and_then(|bytes| Manifest::unseal(&bytes, &self.map.config.seals()).ok());
         match there {
             Some(there) if there.version >= new.version && there != *new => {
                 Err(PoolError::Conflict { name: new.name.clone() })
@@ -79,19 +79,19 @@ impl Pool {
         if !nodes.any(|at| self.is_direct(at)) {
             return Ok(None);
         }
-        let homes = self.config.homes_now(&key);
-        let Some(at) = homes.positions().find(|at| self.is_still(*at, asked)) else {
+        let homes = self.map.config.homes_now(&key);
+        let Some(at) = homes.positions().find(|at| self.map.is_still(*at, asked)) else {
             return Ok(None);
         };
         let name = NodeFile::ManifestPart { key, run, started }.name();
-        write_whole(self.usable(at)?, &name, b"")?;
+        write_whole(self.map.usable(at)?, &name, b"")?;
         Ok(Some((at, name)))
     }
 
-    /// Removes what [`Pool::announce`] wrote; what stays is removed by a scrub.
+    /// Removes what [`ManifestStore::announce`] wrote; what stays is removed by a scrub.
     pub(crate) fn withdraw(&self, announced: Option<&(usize, String)>) {
         if let Some((at, name)) = announced
-            && let Ok(store) = self.usable(*at)
+            && let Ok(store) = self.map.usable(*at)
         {
             let _ = store.remove(name);
         }
@@ -105,7 +105,7 @@ impl Pool {
         file: &NodeFile,
         (grace_ms, now_ms): (u64, u64),
     ) -> Result<bool> {
-        let store = self.usable(at)?;
+        let store = self.map.usable(at)?;
         if !matches!(file, NodeFile::Shard { .. }) || !is_direct(store) {
             return Ok(false);
         }

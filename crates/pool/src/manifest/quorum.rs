@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use kiln_store::{Backend, Existing};
 use kiln_stripe::{PoolError, Result, Settings, Silent};
 
-use crate::Pool;
 use crate::manifest::conditional_put::Expected;
+use crate::manifest::store::ManifestStore;
 use crate::map::homes::Homes;
 use crate::map::meta_files::{epoch_of, read_tagged};
 use crate::map::seal::Seals;
@@ -178,11 +178,11 @@ fn ask_of(asked: &mut BTreeMap<usize, Vec<usize>>, nodes: Vec<usize>, object: us
     nodes.into_iter().for_each(|at| asked.entry(at).or_default().push(object));
 }
 
-impl Pool {
+impl ManifestStore<'_> {
     /// Asks the homes of an object; `all` of them, or only as many as make the answer certain and
     /// say that it is stable. That there is nothing only all of them say: as many as there are
     /// copies may include every copy that is lost, and disks that were rolled back do not know
-    /// what they lack. Whether the answer can be relied upon is for [`Pool::look`] to say.
+    /// what they lack. Whether the answer can be relied upon is for [`ManifestStore::look`] to say.
     ///
     /// # Errors
     /// [`PoolError::MapChanged`] when a node knows a newer map.
@@ -191,22 +191,22 @@ impl Pool {
         found.into_iter().next().ok_or_else(|| PoolError::Internal { what: "no answer".into() })
     }
 
-    /// As [`Pool::ask`], for many objects at once: what every node is asked for all of them it is
+    /// As [`ManifestStore::ask`], for many objects at once: what every node is asked for all of them it is
     /// asked once.
     pub(crate) fn ask_each(&self, wanted: &[(Key, bool)]) -> Result<Vec<Found>> {
         self.ask_many(wanted, false)
     }
 
-    /// As [`Pool::ask_each`]; `locked`: the caller has the locks of all homes, so that no name
+    /// As [`ManifestStore::ask_each`]; `locked`: the caller has the locks of all homes, so that no name
     /// changes while a node is looked through.
     pub(crate) fn ask_many(&self, wanted: &[(Key, bool)], locked: bool) -> Result<Vec<Found>> {
         let homes: Vec<Vec<Homes<'_>>> =
-            wanted.iter().map(|(key, _)| self.config.homes(key)).collect();
-        let here = |at: usize| self.nodes[at].is_here();
+            wanted.iter().map(|(key, _)| self.map.config.homes(key)).collect();
+        let here = |at: usize| self.map.nodes[at].is_here();
         let mut answers: Vec<Answers> = wanted.iter().map(|_| Answers::new()).collect();
         let mut asked = BTreeMap::new();
         let some = homes.iter().zip(wanted).filter(|(_, (_, all))| !all);
-        self.enter(some.flat_map(|(homes, _)| first(homes, |_| true)));
+        self.map.enter(some.flat_map(|(homes, _)| first(homes, |_| true)));
         for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
             if !all {
                 ask_of(&mut asked, first(homes, here), of);
@@ -223,7 +223,7 @@ impl Pool {
             let known = if *all { None } else { Some(self.judge_answers(homes, &answers[of])) };
             let known = known.filter(enough);
             if known.is_none() {
-                self.enter(homes.iter().flat_map(Homes::positions));
+                self.map.enter(homes.iter().flat_map(Homes::positions));
                 let mut rest: Vec<usize> = homes.iter().flat_map(Homes::positions).collect();
                 rest.retain(|at| here(*at) && !answers[of].contains_key(at));
                 rest.sort_unstable();
@@ -250,18 +250,18 @@ impl Pool {
         locked: bool,
         answers: &mut [Answers],
     ) -> Result<()> {
-        let (pool, seals) = (self.config.id_bytes(), self.config.seals());
+        let (pool, seals) = (self.map.config.id_bytes(), self.map.config.seals());
         let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
-        let found = self.in_parallel(asked, |_, (at, objects)| {
-            let store = self.usable(at)?;
+        let found = self.map.in_parallel(asked, |_, (at, objects)| {
+            let store = self.map.usable(at)?;
             // Every node has a map. Where there is none, all else is gone as well.
-            let epoch = epoch_of(store, &self.config);
+            let epoch = epoch_of(store, &self.map.config);
             let gone = matches!(epoch, Ok(None));
             let epoch = epoch.ok().flatten();
             let blind = epoch.is_none();
             let epoch = epoch.unwrap_or(0);
-            self.refuse_newer(at, epoch)?;
-            let rolled_back = epoch < self.config.floored;
+            self.map.refuse_newer(at, epoch)?;
+            let rolled_back = epoch < self.map.config.floored;
             let name = |of: &usize| NodeFile::Manifest { key: wanted[*of].0 }.name();
             // Most of what is new is known to be by one look at the folder.
             let absent = match locked && objects.len() > 1 {
@@ -301,7 +301,7 @@ impl Pool {
     ) -> Vec<String> {
         let asked = |at: usize| answers.contains_key(&at);
         let silent = |homes: &Homes<'_>, at: usize| {
-            !sure(homes, at) && (asked(at) || !self.nodes[at].is_here())
+            !sure(homes, at) && (asked(at) || !self.map.nodes[at].is_here())
         };
         let mut away = Vec::new();
         for homes in homes {
@@ -319,7 +319,7 @@ impl Pool {
         let seeing = |at: usize| answers.get(&at).filter(|answer| !answer.blind);
         let sure = |homes: &Homes<'_>, at: usize| match seeing(at).map(|answer| &answer.copy) {
             Some(Copy::Some(_)) => true,
-            Some(Copy::None) => !self.is_newer_than(at, homes.since),
+            Some(Copy::None) => !self.map.is_newer_than(at, homes.since),
             _ => false,
         };
         found.certain = homes.iter().all(|homes| homes.answered(|at| sure(homes, at)));
@@ -340,7 +340,7 @@ impl Pool {
             let same = |(at, other): &&(usize, &Manifest)| {
                 other.order(newest) == Ordering::Equal && !answers[at].rolled_back
             };
-            let never = newest.version <= self.config.floor
+            let never = newest.version <= self.map.config.floor
                 && !held.iter().any(|copy| same(&copy))
                 && homes.iter().all(|homes| homes.deny(|at| denies(homes, at)));
             if !never {
@@ -408,7 +408,7 @@ impl Pool {
         self.settled(key, name, self.ask(key, false)?)
     }
 
-    /// As [`Pool::look`], for several names at once: each node is asked for its map once.
+    /// As [`ManifestStore::look`], for several names at once: each node is asked for its map once.
     pub(crate) fn look_each(&self, names: &[&str]) -> Result<Vec<Found>> {
         let keys = names.iter().map(|name| Key::of(name)).collect::<Result<Vec<Key>>>()?;
         let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
@@ -416,12 +416,12 @@ impl Pool {
         found.map(|(found, (key, name))| self.settled(key, name, found)).collect()
     }
 
-    /// As [`Pool::look`]; every home that can be is asked: for repairs and scrubs.
+    /// As [`ManifestStore::look`]; every home that can be is asked: for repairs and scrubs.
     pub(crate) fn look_at_all(&self, key: &Key, name: &str) -> Result<Found> {
         self.settled(key, name, self.ask(key, true)?)
     }
 
-    /// What was found, as [`Pool::look`] gives it.
+    /// What was found, as [`ManifestStore::look`] gives it.
     pub(crate) fn settled(&self, key: &Key, name: &str, found: Found) -> Result<Found> {
         let found = self.sure(found, name)?;
         if found.stable || found.newest.is_none() {
@@ -430,12 +430,12 @@ impl Pool {
         self.complete(key, name)
     }
 
-    /// What was found, where it can be relied upon: as [`Pool::look`] does, and under the locks,
+    /// What was found, where it can be relied upon: as [`ManifestStore::look`] does, and under the locks,
     /// when the version found is to be replaced anyway.
     pub(crate) fn sure(&self, found: Found, name: &str) -> Result<Found> {
-        let copies = self.config.policy.manifest_copies;
+        let copies = self.map.config.policy.manifest_copies;
         if !found.certain {
-            self.any_here()?;
+            self.map.any_here()?;
             let (name, away) = (name.to_owned(), found.away);
             return Err(PoolError::Uncertain { name, away, copies });
         }
@@ -452,13 +452,14 @@ impl Pool {
     /// Gives a version that is on too few homes to more of them, so that no later reader finds an
     /// older one. Its shards are all in place: manifests are renamed after them.
     fn complete(&self, key: &Key, name: &str) -> Result<Found> {
-        let homes = self.config.homes_now(key);
-        let _locks = self.lock(homes.positions(), &self.settings(&Settings::new(&Silent)))?;
+        let homes = self.map.config.homes_now(key);
+        let _locks =
+            self.map.lock(homes.positions(), &self.map.settings(&Settings::new(&Silent)))?;
         let mut found = self.sure(self.ask(key, true)?, name)?;
         let Some(newest) = found.newest.clone().filter(|_| !found.stable) else {
             return Ok(found);
         };
-        let here = |at: &usize| self.nodes[*at].is_here() && !found.gone.contains(at);
+        let here = |at: &usize| self.map.nodes[*at].is_here() && !found.gone.contains(at);
         let here: Vec<usize> = homes.positions().filter(here).collect();
         if here.len() < homes.copies {
             // With fewer domains than 2m + 1 a version is on all that can be reached, or nobody can
@@ -471,12 +472,12 @@ impl Pool {
         }
         let lacking =
             homes.copies.saturating_sub(here.iter().filter(|at| found.copies.contains(at)).count());
-        let bytes = newest.sealed_bytes(&self.config.seals());
+        let bytes = newest.sealed_bytes(&self.map.config.seals());
         // Those first that it names itself.
         let mut here = here;
-        here.sort_by_key(|at| !newest.copies.contains(&self.nodes[*at].config.id));
+        here.sort_by_key(|at| !newest.copies.contains(&self.map.nodes[*at].config.id));
         let to = here.into_iter().filter(|at| !found.copies.contains(at)).take(lacking).collect();
-        let written = self.in_parallel(to, |_, at: usize| {
+        let written = self.map.in_parallel(to, |_, at: usize| {
             self.put_manifest(at, &newest, &bytes, &found.expected)?;
             Ok::<_, PoolError>(at)
         })?;

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use kiln_store::Backend;
 use kiln_stripe::names::IDENTITY;
 
-use crate::Pool;
+use crate::map::cluster_map::ClusterMap;
 
 /// What one operation knows of the nodes: each is asked once, however many objects it puts.
 #[derive(Debug)]
@@ -17,10 +17,10 @@ pub(crate) struct Asked {
     still: Vec<Option<OnceLock<bool>>>,
 }
 
-impl Pool {
+impl ClusterMap {
     /// Nothing was asked yet.
     pub(crate) fn asked(&self) -> Asked {
-        let still = |node: &crate::map::pool::PoolNode| node.was_used().then(OnceLock::new);
+        let still = |node: &crate::map::cluster_map::PoolNode| node.was_used().then(OnceLock::new);
         Asked { still: self.nodes.iter().map(still).collect() }
     }
 
@@ -31,7 +31,7 @@ impl Pool {
         *still.get_or_init(|| is_marked(&**store))
     }
 
-    /// As [`Pool::place`], to make files there that are to stay: a node whose disk was lost since
+    /// As [`ClusterMap::place`], to make files there that are to stay: a node whose disk was lost since
     /// it was looked at has none.
     pub fn place_to_write(&self, id: &str) -> Option<Arc<dyn Backend>> {
         let known = self.nodes[self.config.position(id)?].was_used();

@@ -12,10 +12,12 @@ use kiln_stripe::node::Locks;
 use kiln_stripe::{PoolError, Result, Settings};
 
 use crate::Key;
+use crate::manifest::store::ManifestStore;
+use crate::map::cluster_map::ClusterMap;
+use crate::map::cluster_map::{Opener, PoolNode, identity, opened, take, write_identity};
 use crate::map::meta_files::{MAX_TEXT, epoch_of, parse_map, read_small, write_map};
-use crate::map::pool::{Opener, PoolNode, identity, opened, take, write_identity};
 use crate::map::presence::{is_marked, unmarked};
-use crate::{Index, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus};
+use crate::{Index, NodeConfig, NodeState, PoolConfig, PoolStatus};
 
 /// Objects that are asked for at once.
 const BATCH: usize = 1_000;
@@ -29,89 +31,14 @@ pub(crate) fn map_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<P
     Ok(bytes.and_then(|bytes| parse_map(&bytes, known)))
 }
 
-impl Pool {
-    /// The pool's map in force, found by asking all nodes that `config` names, and those that a
-    /// newer map names. A change that was cut short is completed; by `force` as far as can be, with
-    /// what that means for [`Pool::change`].
-    ///
-    /// # Errors
-    /// [`PoolError::MapNotAgreed`] when a newer map is known that too few nodes can be given.
-    pub fn newest(
-        config: PoolConfig,
-        force: bool,
-        open: Opener<'_>,
-        settings: &Settings<'_>,
-    ) -> Result<PoolConfig> {
-        let known = config.revision;
-        let mut pool = Pool::open(config, open)?.like(settings);
-        loop {
-            while let Some(newer) = pool.newer_map()? {
-                pool = Pool::open(newer, open)?.like(settings);
-            }
-            let epoch = pool.config.revision;
-            if epoch == known || pool.is_agreed(epoch)? {
-                return Ok(pool.config);
-            }
-            let locks = pool.lock_all(settings)?;
-            // Others may have gone on while this one waited: what is completed is what the nodes
-            // have now, under the locks.
-            if let Some(newer) = pool.newer_map()? {
-                drop(locks);
-                pool = Pool::open(newer, open)?.like(settings);
-                continue;
-            }
-            // The one that is completed may be the one that raised the floor.
-            let oldest = pool.config.floored.saturating_sub(1);
-            match pool.spread(&locks, &pool.config, oldest, None, false) {
-                // A lock was lost meanwhile: what is newer is found now.
-                Err(PoolError::MapChanged { .. }) if pool.newer_map()?.is_some() => {}
-                Err(PoolError::MapNotAgreed { .. }) if force => return Ok(pool.config),
-                end => return end.map(|()| pool.config),
-            }
-        }
-    }
+/// Changes of the cluster map: nodes come and go, keys are exchanged.
+#[derive(Copy, Clone, Debug)]
+pub struct Membership<'a> {
+    pub(crate) map: &'a ClusterMap,
+    pub(crate) manifests: ManifestStore<'a>,
+}
 
-    /// The newest map that a node has, if it is newer than this one. A copy that cannot be read is
-    /// no copy. Of two changes of one epoch, which a cut network allows, it is the one that more
-    /// than half of the nodes have or may have.
-    fn newer_map(&self) -> Result<Option<PoolConfig>> {
-        let mut newer = self.epochs()?;
-        newer.retain(|(_, epoch)| *epoch > self.config.revision);
-        let map = |(at, _): &(usize, u64)| map_of(self.usable(*at).ok()?, &self.config).ok()?;
-        let mut maps: Vec<PoolConfig> = newer.iter().filter_map(map).collect();
-        let newest = maps.iter().map(|map| map.revision).max().unwrap_or(0);
-        maps.retain(|map| map.revision == newest && newest > self.config.revision);
-        let mut distinct: Vec<(PoolConfig, usize)> = Vec::new();
-        for map in maps {
-            match distinct.iter_mut().find(|(known, _)| known.is_same_map(&map)) {
-                Some((_, copies)) => *copies += 1,
-                None => distinct.push((map, 1)),
-            }
-        }
-        distinct.sort_by_key(|(_, copies)| std::cmp::Reverse(*copies));
-        let away = self.missing().len();
-        let may = |(map, copies): &(PoolConfig, usize)| {
-            let of = map.node.iter().filter(|node| node.state != NodeState::Out).count();
-            (copies + away) * 2 > of
-        };
-        if let [first, second, ..] = &distinct[..]
-            && may(first)
-            && may(second)
-        {
-            let (have, of, away) = (first.1, self.nodes.len(), self.silent());
-            let todo = "nodes know two changes of one epoch; bring nodes back".into();
-            return Err(PoolError::MapNotAgreed { have, of, away, todo });
-        }
-        Ok(distinct.into_iter().next().map(|(map, _)| map))
-    }
-
-    /// Whether more than half of the nodes have the map of this epoch.
-    fn is_agreed(&self, epoch: u64) -> Result<bool> {
-        let epochs = self.epochs()?;
-        let has = |at: usize| epochs.contains(&(at, epoch));
-        Ok(self.config.majority(|id| self.config.position(id).is_some_and(has)).is_ok())
-    }
-
+impl ClusterMap {
     /// Asks all nodes whether they know a newer map: a change that was cut short may be known to
     /// one alone, which would refuse what is done by this one.
     ///
@@ -126,7 +53,7 @@ impl Pool {
         self.in_parallel(self.present().collect(), ask).map(drop)
     }
 
-    fn like(self, settings: &Settings<'_>) -> Pool {
+    pub(crate) fn like(self, settings: &Settings<'_>) -> ClusterMap {
         match settings.sequence {
             Some(sequence) => self.in_sequence(sequence.clone()),
             None => self,
@@ -134,13 +61,130 @@ impl Pool {
     }
 
     /// The epochs of the nodes' copies of the map.
-    fn epochs(&self) -> Result<Vec<(usize, u64)>> {
+    pub(crate) fn epochs(&self) -> Result<Vec<(usize, u64)>> {
         let all =
             self.in_parallel(self.present().collect(), |_, (at, store): (usize, &dyn Backend)| {
                 let epoch = epoch_of(store, &self.config).ok().flatten();
                 Ok::<_, PoolError>(epoch.map(|epoch| (at, epoch)))
             })?;
         Ok(all.into_iter().flatten().collect())
+    }
+
+    /// Domains of nodes that should be there and cannot be used.
+    pub(crate) fn silent(&self) -> Vec<String> {
+        let missing = |node: &&PoolNode| node.config.state != NodeState::Out && !node.is_here();
+        let mut away: Vec<String> =
+            self.nodes.iter().filter(missing).map(|node| node.config.domain.clone()).collect();
+        away.sort();
+        away.dedup();
+        away
+    }
+
+    /// Refuses to go on by an old map.
+    pub(crate) fn refuse_newer(&self, at: usize, epoch: u64) -> Result<()> {
+        let have = self.config.revision;
+        if epoch > have {
+            let node = self.nodes[at].config.id.clone();
+            return Err(PoolError::MapChanged { have, newest: epoch, node });
+        }
+        Ok(())
+    }
+
+    /// Nodes that take part and cannot be used: fewer further losses are survived until they are
+    /// back, or the pool does without them.
+    pub fn missing(&self) -> Vec<String> {
+        let missing = |node: &&PoolNode| node.config.state == NodeState::In && !node.is_here();
+        self.nodes.iter().filter(missing).map(|node| node.config.id.clone()).collect()
+    }
+}
+
+impl<'a> Membership<'a> {
+    pub(crate) fn new(map: &'a ClusterMap) -> Membership<'a> {
+        Membership { map, manifests: ManifestStore::new(map) }
+    }
+
+    /// The pool's map in force, found by asking all nodes that `config` names, and those that a
+    /// newer map names. A change that was cut short is completed; by `force` as far as can be, with
+    /// what that means for [`Membership::change`].
+    ///
+    /// # Errors
+    /// [`PoolError::MapNotAgreed`] when a newer map is known that too few nodes can be given.
+    pub fn newest(
+        config: PoolConfig,
+        force: bool,
+        open: Opener<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<PoolConfig> {
+        let known = config.revision;
+        let mut pool = ClusterMap::open(config, open)?.like(settings);
+        loop {
+            while let Some(newer) = Membership::new(&pool).newer_map()? {
+                pool = ClusterMap::open(newer, open)?.like(settings);
+            }
+            let epoch = pool.config.revision;
+            if epoch == known || Membership::new(&pool).is_agreed(epoch)? {
+                return Ok(pool.config);
+            }
+            let locks = pool.lock_all(settings)?;
+            // Others may have gone on while this one waited: what is completed is what the nodes
+            // have now, under the locks.
+            if let Some(newer) = Membership::new(&pool).newer_map()? {
+                drop(locks);
+                pool = ClusterMap::open(newer, open)?.like(settings);
+                continue;
+            }
+            // The one that is completed may be the one that raised the floor.
+            let oldest = pool.config.floored.saturating_sub(1);
+            match Membership::new(&pool).spread(&locks, &pool.config, oldest, None, false) {
+                // A lock was lost meanwhile: what is newer is found now.
+                Err(PoolError::MapChanged { .. })
+                    if Membership::new(&pool).newer_map()?.is_some() => {}
+                Err(PoolError::MapNotAgreed { .. }) if force => return Ok(pool.config),
+                end => return end.map(|()| pool.config),
+            }
+        }
+    }
+
+    /// The newest map that a node has, if it is newer than this one. A copy that cannot be read is
+    /// no copy. Of two changes of one epoch, which a cut network allows, it is the one that more
+    /// than half of the nodes have or may have.
+    fn newer_map(&self) -> Result<Option<PoolConfig>> {
+        let mut newer = self.map.epochs()?;
+        newer.retain(|(_, epoch)| *epoch > self.map.config.revision);
+        let map =
+            |(at, _): &(usize, u64)| map_of(self.map.usable(*at).ok()?, &self.map.config).ok()?;
+        let mut maps: Vec<PoolConfig> = newer.iter().filter_map(map).collect();
+        let newest = maps.iter().map(|map| map.revision).max().unwrap_or(0);
+        maps.retain(|map| map.revision == newest && newest > self.map.config.revision);
+        let mut distinct: Vec<(PoolConfig, usize)> = Vec::new();
+        for map in maps {
+            match distinct.iter_mut().find(|(known, _)| known.is_same_map(&map)) {
+                Some((_, copies)) => *copies += 1,
+                None => distinct.push((map, 1)),
+            }
+        }
+        distinct.sort_by_key(|(_, copies)| std::cmp::Reverse(*copies));
+        let away = self.map.missing().len();
+        let may = |(map, copies): &(PoolConfig, usize)| {
+            let of = map.node.iter().filter(|node| node.state != NodeState::Out).count();
+            (copies + away) * 2 > of
+        };
+        if let [first, second, ..] = &distinct[..]
+            && may(first)
+            && may(second)
+        {
+            let (have, of, away) = (first.1, self.map.nodes.len(), self.map.silent());
+            let todo = "nodes know two changes of one epoch; bring nodes back".into();
+            return Err(PoolError::MapNotAgreed { have, of, away, todo });
+        }
+        Ok(distinct.into_iter().next().map(|(map, _)| map))
+    }
+
+    /// Whether more than half of the nodes have the map of this epoch.
+    fn is_agreed(&self, epoch: u64) -> Result<bool> {
+        let epochs = self.map.epochs()?;
+        let has = |at: usize| epochs.contains(&(at, epoch));
+        Ok(self.map.config.majority(|id| self.map.config.position(id).is_some_and(has)).is_ok())
     }
 
     /// Changes the map: the next epoch is in force when this returns.
@@ -160,7 +204,7 @@ impl Pool {
         self.change_with(None, force, settings, edit)
     }
 
-    /// As [`Pool::change`], with a disk that takes part from then on: of those that decide in the
+    /// As [`Membership::change`], with a disk that takes part from then on: of those that decide in the
     /// next epoch it is one that is here.
     fn change_with(
         &self,
@@ -169,25 +213,25 @@ impl Pool {
         settings: &Settings<'_>,
         edit: impl FnOnce(&mut PoolConfig) -> Result<()>,
     ) -> Result<PoolConfig> {
-        let next = self.config.next(edit)?;
-        let locks = self.lock_all(settings)?;
-        for (at, epoch) in self.epochs()? {
-            self.refuse_newer(at, epoch)?;
+        let next = self.map.config.next(edit)?;
+        let locks = self.map.lock_all(settings)?;
+        for (at, epoch) in self.map.epochs()? {
+            self.map.refuse_newer(at, epoch)?;
         }
-        let here = |id: &str| self.store(id).is_some();
+        let here = |id: &str| self.map.store(id).is_some();
         let then = |id: &str| here(id) || joins.is_some_and(|(new, _)| new == id);
-        let (have, of) = match (self.config.majority(here), next.majority(then)) {
+        let (have, of) = match (self.map.config.majority(here), next.majority(then)) {
             (Err(few), _) | (_, Err(few)) | (Ok(few), Ok(_)) => few,
         };
-        let away = self.silent();
-        let few = have * 2 <= of || away.len() >= self.config.policy.manifest_copies;
+        let away = self.map.silent();
+        let few = have * 2 <= of || away.len() >= self.map.config.policy.manifest_copies;
         if few && !force {
             let todo = "bring nodes back; if they are gone for good, kiln pool forget --force \
                         does without them"
                 .into();
             return Err(PoolError::MapNotAgreed { have, of, away, todo });
         }
-        match self.spread(&locks, &next, self.config.floored, joins, true) {
+        match self.spread(&locks, &next, self.map.config.floored, joins, true) {
             Err(PoolError::MapNotAgreed { .. }) if force => {}
             end => end?,
         }
@@ -205,15 +249,15 @@ impl Pool {
         joins: Joins<'_>,
         change: bool,
     ) -> Result<()> {
-        let present: Vec<(usize, &dyn Backend)> = self.present().collect();
-        let ends = self.in_parallel(present, |_, (at, store)| {
+        let present: Vec<(usize, &dyn Backend)> = self.map.present().collect();
+        let ends = self.map.in_parallel(present, |_, (at, store)| {
             if matches!(epoch_of(store, map), Ok(Some(epoch)) if epoch < oldest) {
                 return Ok(None);
             }
             if !is_marked(store) {
                 return Ok(None);
             }
-            let end = write_map(store, &self.nodes[at].config.id, map, change);
+            let end = write_map(store, &self.map.nodes[at].config.id, map, change);
             Ok::<_, PoolError>(Some((at, end)))
         })?;
         let joined = joins.map(|(id, store)| (id, write_map(store, id, map, change)));
@@ -225,19 +269,19 @@ impl Pool {
         }
         let written: Vec<&str> = (ends.iter())
             .filter(|(_, end)| end.is_ok())
-            .map(|(at, _)| &self.nodes[*at].config.id[..])
+            .map(|(at, _)| &self.map.nodes[*at].config.id[..])
             .collect();
         let has = |id: &str| written.contains(&id);
         let then = |id: &str| has(id) || matches!(&joined, Some((new, Ok(()))) if *new == id);
         let ((Err((have, of)), _) | (_, Err((have, of)))) =
-            (self.config.majority(has), map.majority(then))
+            (self.map.config.majority(has), map.majority(then))
         else {
             return joined.map_or(Ok(()), |(_, end)| end);
         };
         let ends = ends.into_iter().map(|(_, end)| end).chain(joined.map(|(_, end)| end));
         let why = ends.filter_map(Result::err).next();
         let why = why.map_or(String::new(), |error: PoolError| format!("{error}; "));
-        let away = self.silent();
+        let away = self.map.silent();
         let todo = format!(
             "{why}bring nodes back, and run it again; if they are gone for good, kiln pool forget \
              --force does without them"
@@ -248,42 +292,22 @@ impl Pool {
     /// Gives the map to a node that has an older copy: it was unavailable when that changed, or its
     /// disk was rolled back. Of the latter the caller has looked at what it has.
     pub(crate) fn tell(&self, at: usize, settings: &Settings<'_>) -> Result<()> {
-        let _lock = self.lock(std::iter::once(at), settings)?;
-        let store = self.usable(at)?;
-        if let Ok(Some(epoch)) = epoch_of(store, &self.config) {
-            self.refuse_newer(at, epoch)?;
+        let _lock = self.map.lock(std::iter::once(at), settings)?;
+        let store = self.map.usable(at)?;
+        if let Ok(Some(epoch)) = epoch_of(store, &self.map.config) {
+            self.map.refuse_newer(at, epoch)?;
         }
         if !is_marked(store) {
-            let (node, why) = (self.nodes[at].config.id.clone(), unmarked(store));
+            let (node, why) = (self.map.nodes[at].config.id.clone(), unmarked(store));
             return Err(PoolError::Unavailable { node, why });
         }
-        write_map(store, &self.nodes[at].config.id, &self.config, false)
-    }
-
-    /// Domains of nodes that should be there and cannot be used.
-    fn silent(&self) -> Vec<String> {
-        let missing = |node: &&PoolNode| node.config.state != NodeState::Out && !node.is_here();
-        let mut away: Vec<String> =
-            self.nodes.iter().filter(missing).map(|node| node.config.domain.clone()).collect();
-        away.sort();
-        away.dedup();
-        away
-    }
-
-    /// Refuses to go on by an old map.
-    pub(crate) fn refuse_newer(&self, at: usize, epoch: u64) -> Result<()> {
-        let have = self.config.revision;
-        if epoch > have {
-            let node = self.nodes[at].config.id.clone();
-            return Err(PoolError::MapChanged { have, newest: epoch, node });
-        }
-        Ok(())
+        write_map(store, &self.map.nodes[at].config.id, &self.map.config, false)
     }
 
     /// Takes an empty place as a new node of the pool. `disk` is a fresh random identity.
     ///
     /// # Errors
-    /// A place that is in use; as [`Pool::change`].
+    /// A place that is in use; as [`Membership::change`].
     pub fn add_node(
         &self,
         mut node: NodeConfig,
@@ -293,7 +317,7 @@ impl Pool {
     ) -> Result<PoolConfig> {
         node.disk = hex(&disk);
         let store = opened(&node, open)?;
-        if let Some(found) = identity(&*store)?.filter(|found| found.pool == self.config.id) {
+        if let Some(found) = identity(&*store)?.filter(|found| found.pool == self.map.config.id) {
             let what = format!(
                 "{} is a disk of node {:?} of this pool, of an earlier time; what is on it is not \
                  believed. Look at it if you miss something, empty it, and add it then",
@@ -303,8 +327,8 @@ impl Pool {
             return Err(PoolError::Refused { what });
         }
         // What cannot be is refused before the place is marked.
-        self.config.next(|next| added(next, &node))?;
-        take(&self.config, &node, &*store)?;
+        self.map.config.next(|next| added(next, &node))?;
+        take(&self.map.config, &node, &*store)?;
         let joins = Some((&node.id[..], &*store));
         self.change_with(joins, false, settings, |next| added(next, &node))
     }
@@ -314,7 +338,7 @@ impl Pool {
     /// absent. The old disk is a stranger from now on.
     ///
     /// # Errors
-    /// As [`Pool::add_node`].
+    /// As [`Membership::add_node`].
     pub fn replace_disk(
         &self,
         mut node: NodeConfig,
@@ -326,13 +350,13 @@ impl Pool {
         node.disk = hex(&disk);
         let store = opened(&node, open)?;
         if let Some(found) = identity(&*store)?
-            && (&found.pool, &found.node) == (&self.config.id, &node.id)
-            && self.nodes.iter().any(|known| known.is_here() && known.config.id == node.id)
+            && (&found.pool, &found.node) == (&self.map.config.id, &node.id)
+            && self.map.nodes.iter().any(|known| known.is_here() && known.config.id == node.id)
         {
             let what = format!("{} is the disk that node {} has", store.place(), node.id);
             return Err(PoolError::Refused { what });
         }
-        take(&self.config, &node, &*store)?;
+        take(&self.map.config, &node, &*store)?;
         self.change_with(Some((&node.id, &*store)), false, settings, |next| {
             let (at, since) = (known(next, &node.id)?, next.revision);
             let mut node = node.clone();
@@ -345,7 +369,7 @@ impl Pool {
     /// Sets whether nodes take part.
     ///
     /// # Errors
-    /// [`PoolError::Usage`] when there is no such node; as [`Pool::change`].
+    /// [`PoolError::Usage`] when there is no such node; as [`Membership::change`].
     pub fn set_state(
         &self,
         ids: &[String],
@@ -364,25 +388,18 @@ impl Pool {
     /// domains would be left.
     ///
     /// # Errors
-    /// As [`Pool::change`].
+    /// As [`Membership::change`].
     pub fn attend(
         &self,
         given_up: impl Fn(&str) -> bool,
         settings: &Settings<'_>,
     ) -> Result<Option<PoolConfig>> {
-        let here = |id: &str| self.store(id).is_some();
-        let Some(changes) = self.config.attended(here, given_up) else { return Ok(None) };
+        let here = |id: &str| self.map.store(id).is_some();
+        let Some(changes) = self.map.config.attended(here, given_up) else { return Ok(None) };
         let next = self.change(false, settings, |next| {
             changes.iter().try_for_each(|(id, state)| enter_state(next, id, *state))
         })?;
         Ok(Some(next))
-    }
-
-    /// Nodes that take part and cannot be used: fewer further losses are survived until they are
-    /// back, or the pool does without them.
-    pub fn missing(&self) -> Vec<String> {
-        let missing = |node: &&PoolNode| node.config.state == NodeState::In && !node.is_here();
-        self.nodes.iter().filter(missing).map(|node| node.config.id.clone()).collect()
     }
 
     /// Agrees on what a person changed in the description by hand: codes, copies, domains, weights.
@@ -390,18 +407,18 @@ impl Pool {
     /// own.
     ///
     /// # Errors
-    /// [`PoolError::Refused`] when nodes were added or taken out by hand; as [`Pool::change`].
+    /// [`PoolError::Refused`] when nodes were added or taken out by hand; as [`Membership::change`].
     pub fn edited(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
         // Nodes that were used are asked first: one answer is enough.
-        let mut nodes: Vec<&PoolNode> = self.nodes.iter().collect();
+        let mut nodes: Vec<&PoolNode> = self.map.nodes.iter().collect();
         nodes.sort_by_key(|node| !node.was_used());
-        let map = |node: &PoolNode| map_of(&**node.store().ok()?, &self.config).ok()?;
+        let map = |node: &PoolNode| map_of(&**node.store().ok()?, &self.map.config).ok()?;
         let known =
-            nodes.into_iter().filter_map(map).find(|map| map.revision >= self.config.revision);
-        let Some(known) = known.filter(|map| map.revision == self.config.revision) else {
+            nodes.into_iter().filter_map(map).find(|map| map.revision >= self.map.config.revision);
+        let Some(known) = known.filter(|map| map.revision == self.map.config.revision) else {
             return Ok(None);
         };
-        let mine = &self.config;
+        let mine = &self.map.config;
         let adopt = |map: &mut PoolConfig| {
             (map.name, map.policy) = (mine.name.clone(), mine.policy.clone());
             for (node, edited) in map.node.iter_mut().zip(&mine.node) {
@@ -429,7 +446,8 @@ impl Pool {
                 .into();
             return Err(PoolError::Refused { what });
         }
-        let next = self.with_config(known).change(false, settings, |next| {
+        let known = self.map.with_config(known);
+        let next = Membership::new(&known).change(false, settings, |next| {
             adopt(next);
             Ok(())
         })?;
@@ -448,8 +466,8 @@ impl Pool {
         limit: usize,
     ) -> Result<(Vec<String>, u64)> {
         let gone = |id: &String| {
-            let at = self.config.position(id).filter(|_| !ids.contains(id));
-            at.is_none_or(|at| !self.nodes[at].is_here())
+            let at = self.map.config.position(id).filter(|_| !ids.contains(id));
+            at.is_none_or(|at| !self.map.nodes[at].is_here())
         };
         let (mut names, mut count) = (Vec::new(), 0);
         index.each("", None, |listed| {
@@ -457,7 +475,7 @@ impl Pool {
                 (0..listed.nodes.len()).filter(|at| gone(&listed.nodes[*at])).collect();
             let data = match listed.k {
                 0 => true,
-                _ => self.codec(&listed.code)?.tolerates(&lost),
+                _ => self.map.codec(&listed.code)?.tolerates(&lost),
             };
             if !data || listed.manifests.iter().all(gone) {
                 count += 1;
@@ -474,7 +492,7 @@ impl Pool {
     /// lost: whoever calls this has told people what that is.
     ///
     /// # Errors
-    /// As [`Pool::set_state`].
+    /// As [`Membership::set_state`].
     pub fn forget(
         &self,
         ids: &[String],
@@ -496,7 +514,7 @@ impl Pool {
     /// settled, or it cannot be yet.
     ///
     /// # Errors
-    /// As [`Pool::change`]; a node that cannot be written.
+    /// As [`Membership::change`]; a node that cannot be written.
     pub fn settle(
         &self,
         status: &PoolStatus,
@@ -504,8 +522,8 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<Option<PoolConfig>> {
         let as_seen = |(node, row): (&PoolNode, &crate::NodeStatus)| row.present == node.is_here();
-        let as_seen = self.nodes.iter().zip(&status.nodes).all(as_seen);
-        if !as_seen || status.under_replicated > 0 || !self.is_backfilling() {
+        let as_seen = self.map.nodes.iter().zip(&status.nodes).all(as_seen);
+        if !as_seen || status.under_replicated > 0 || !self.map.is_backfilling() {
             return Ok(None);
         }
         if !self.is_sure_of_all(index)? {
@@ -518,32 +536,34 @@ impl Pool {
     /// newest. A survey reads names, and with as many domains unavailable as may be one manifest
     /// that is corrupt is enough to hide a version: then all of them are read.
     fn is_sure_of_all(&self, index: &Index) -> Result<bool> {
-        let sure = |at: usize, since| self.nodes[at].is_here() && !self.is_newer_than(at, since);
-        if self.config.all_visible_with_less(sure) {
+        let sure =
+            |at: usize, since| self.map.nodes[at].is_here() && !self.map.is_newer_than(at, since);
+        if self.map.config.all_visible_with_less(sure) {
             return Ok(true);
         }
         let mut all = true;
         index.in_batches("", BATCH, true, |batch| {
             let keys = batch.iter().map(|listed| Ok((Key::of(&listed.name)?, true)));
-            let found = self.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
+            let found = self.manifests.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
             all = found.iter().all(|found| found.certain);
             Ok(all)
         })?;
         Ok(all)
     }
 
-    /// As [`Pool::settle`], when all manifests are known to be in place. They are, of the objects
+    /// As [`Membership::settle`], when all manifests are known to be in place. They are, of the objects
     /// that anybody knows of; and these are all, unless too many nodes are unavailable.
     pub(crate) fn settle_now(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
-        let sure = |at: usize, since| self.nodes[at].is_here() && !self.is_newer_than(at, since);
-        if !self.config.all_visible(sure) {
+        let sure =
+            |at: usize, since| self.map.nodes[at].is_here() && !self.map.is_newer_than(at, since);
+        if !self.map.config.all_visible(sure) {
             return Ok(None);
         }
         let next = self.change(false, settings, |next| {
             next.settle();
             Ok(())
         })?;
-        for node in &self.nodes {
+        for node in &self.map.nodes {
             if let Ok(store) = node.store()
                 && identity(&**store)?.is_some_and(|found| found.filling)
             {
@@ -554,7 +574,7 @@ impl Pool {
     }
 
     fn known(&self, id: &str) -> Result<usize> {
-        known(&self.config, id)
+        known(&self.map.config, id)
     }
 }
 

@@ -11,21 +11,20 @@ use serde::Serialize;
 
 use crate::index::Index;
 use crate::manifest::commit::Change;
+use crate::manifest::store::ManifestStore;
+use crate::map::cluster_map::ClusterMap;
+use crate::map::cluster_map::Opener;
 use crate::map::meta_files::{MAX_TEXT, is_accepted, is_intact, read_small};
-use crate::map::pool::Opener;
 use crate::map::seal::{Seals, UNSEALED};
+use crate::members::membership::Membership;
 use crate::members::membership::map_of;
 use crate::{Body, Key, Manifest};
-use crate::{Listed, Pool, PoolConfig, PoolKeys};
+use crate::{Listed, PoolConfig, PoolKeys};
 
 /// Objects whose manifests are renewed together.
 const TOGETHER: usize = 256;
 
 /// What sealing a pool did.
-///
-/// ```
-/// assert_eq!(kiln_pool::SealReport::default().sealed, 0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SealReport {
     /// The id of the key that seals now.
@@ -66,19 +65,19 @@ impl PoolConfig {
     }
 }
 
-impl Pool {
+impl Membership<'_> {
     /// Refuses a description without seals, taken from one copy, where nodes have copies that name
     /// keys.
     ///
     /// # Errors
     /// [`PoolError::Refused`].
     pub fn check_unsealed(&self) -> Result<()> {
-        for (at, store) in self.present().filter(|_| self.config.sealed.is_empty()) {
+        for (at, store) in self.map.present().filter(|_| self.map.config.sealed.is_empty()) {
             let copy = read_small(store, DESCRIPTION, MAX_TEXT).ok().flatten();
             let copy =
                 copy.and_then(|copy| PoolConfig::from_copy(&copy, &PoolKeys::default()).ok());
-            if copy.is_some_and(|copy| copy.id == self.config.id && !copy.sealed.is_empty()) {
-                let id = &self.nodes[at].config.id;
+            if copy.is_some_and(|copy| copy.id == self.map.config.id && !copy.sealed.is_empty()) {
+                let id = &self.map.nodes[at].config.id;
                 let what = format!(
                     "pool description: it names no key, and the copy of node {id} does; name the \
                      key by --pool-key"
@@ -93,10 +92,10 @@ impl Pool {
     /// before does still; `None` when it is so already.
     ///
     /// # Errors
-    /// [`PoolError::Usage`] without a key; as [`Pool::change`].
+    /// [`PoolError::Usage`] without a key; as [`Membership::change`].
     pub fn begin_sealing(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
         let id = self.first_key()?;
-        if self.config.sealed.first() == Some(&id) {
+        if self.map.config.sealed.first() == Some(&id) {
             return Ok(None);
         }
         self.all_here()?;
@@ -116,7 +115,7 @@ impl Pool {
     /// has that was not sealed would not be believed when it is back.
     ///
     /// # Errors
-    /// [`PoolError::Refused`] while nodes are unavailable; as [`Pool::change`]; stores.
+    /// [`PoolError::Refused`] while nodes are unavailable; as [`Membership::change`]; stores.
     pub fn seal_all(
         &self,
         index: &Index,
@@ -124,16 +123,16 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<(PoolConfig, SealReport)> {
         let id = self.first_key()?;
-        let only = PoolConfig { sealed: vec![id.clone()], ..self.config.clone() };
-        let strict = self.with_config(only);
+        let only = PoolConfig { sealed: vec![id.clone()], ..self.map.config.clone() };
+        let strict = self.map.with_config(only);
         let mut report = SealReport { key: id.clone(), ..SealReport::default() };
         settings.observer.begin("seal", None);
         index.in_batches("", TOGETHER, true, |batch| {
             self.seal_batch(&strict, batch, now_ms, &mut report, settings)?;
             Ok(true)
         })?;
-        if self.config.sealed.len() == 1 {
-            return Ok((self.config.clone(), report));
+        if self.map.config.sealed.len() == 1 {
+            return Ok((self.map.config.clone(), report));
         }
         self.all_here()?;
         let config = self.change(false, settings, |next| {
@@ -148,7 +147,7 @@ impl Pool {
     /// who have the lost key believe neither this map nor what is done by it.
     ///
     /// # Errors
-    /// [`PoolError::Refused`] while nodes are unavailable; as [`Pool::change`].
+    /// [`PoolError::Refused`] while nodes are unavailable; as [`Membership::change`].
     pub fn without_key(
         config: PoolConfig,
         open: Opener<'_>,
@@ -159,17 +158,17 @@ impl Pool {
             keys: PoolKeys::default(),
             ..config
         };
-        let mut pool = Pool::open(doubtful(config), open)?;
-        pool.all_here()?;
+        let mut pool = ClusterMap::open(doubtful(config), open)?;
+        Membership::new(&pool).all_here()?;
         while let Err(error) = pool.check_map() {
             let PoolError::MapChanged { node, .. } = &error else { return Err(error) };
             let newer = pool.store(node).and_then(|store| map_of(store, &pool.config).ok()?);
             let known = pool.config.revision;
             let Some(newer) = newer.filter(|map| map.revision > known) else { return Err(error) };
-            pool = Pool::open(doubtful(newer), open)?;
-            pool.all_here()?;
+            pool = ClusterMap::open(doubtful(newer), open)?;
+            Membership::new(&pool).all_here()?;
         }
-        pool.change(false, settings, |next| {
+        Membership::new(&pool).change(false, settings, |next| {
             next.sealed.clear();
             Ok(())
         })
@@ -177,7 +176,7 @@ impl Pool {
 
     fn seal_batch(
         &self,
-        strict: &Pool,
+        strict: &ClusterMap,
         batch: &[Listed],
         now_ms: u64,
         report: &mut SealReport,
@@ -185,7 +184,7 @@ impl Pool {
     ) -> Result<()> {
         let keys: Vec<(Key, bool)> =
             batch.iter().map(|listed| Ok((Key::of(&listed.name)?, true))).collect::<Result<_>>()?;
-        let found = strict.ask_each(&keys)?;
+        let found = ManifestStore::new(strict).ask_each(&keys)?;
         let mut changes = Vec::new();
         for ((listed, (key, _)), found) in batch.iter().zip(&keys).zip(found) {
             report.manifests += 1;
@@ -199,7 +198,8 @@ impl Pool {
                 changes.push(Change { key: *key, name, now_ms, thorough: true, staged_shards });
             }
         }
-        let ends = self.commit_all(&changes, settings, |_, found| Ok(found.newest.clone()))?;
+        let ends =
+            self.manifests.commit_all(&changes, settings, |_, found| Ok(found.newest.clone()))?;
         for end in ends {
             let Some(manifest) = end? else { continue };
             report.sealed += 1;
@@ -210,11 +210,11 @@ impl Pool {
 
     fn first_key(&self) -> Result<String> {
         let what = || PoolError::Usage { what: "sealing a pool needs a key of it".into() };
-        self.config.keys.ids().into_iter().next().ok_or_else(what)
+        self.map.config.keys.ids().into_iter().next().ok_or_else(what)
     }
 
     fn all_here(&self) -> Result<()> {
-        let away: Vec<&str> = self.away().iter().map(|(node, _)| &node.id[..]).collect();
+        let away: Vec<&str> = self.map.away().iter().map(|(node, _)| &node.id[..]).collect();
         if away.is_empty() {
             return Ok(());
         }

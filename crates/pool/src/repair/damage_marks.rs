@@ -4,12 +4,13 @@ use kiln_store::write_whole;
 use kiln_stripe::{Result, Settings};
 
 use crate::index::{Index, suspected};
-use crate::{Key, NodeFile, Pool};
+use crate::repair::repairer::Repairer;
+use crate::{Key, NodeFile};
 
 /// Damage of an object as marks tell of it: the object, its run, and what is damaged.
 pub(crate) type Mark = (Key, [u8; 16], u16);
 
-impl Pool {
+impl Repairer<'_> {
     /// Marks damage of an object that has shards on these nodes: each mark is on the node of its
     /// shard, or on another one that takes it.
     pub(crate) fn mark_damage(
@@ -22,17 +23,17 @@ impl Pool {
     ) {
         for &index in damage {
             let shard = suspected(index).0;
-            let own = nodes.get(shard).and_then(|id| self.config.position(id));
+            let own = nodes.get(shard).and_then(|id| self.map.config.position(id));
             let file = NodeFile::Shard { key: *key, run: *run, index: shard as u16 }.name();
-            let disk = own.and_then(|at| self.usable(at).ok());
+            let disk = own.and_then(|at| self.map.usable(at).ok());
             if disk.is_some_and(|disk| disk.open(&file).is_err_and(|e| e.is_not_found())) {
                 // Its name is missing, which any survey sees.
                 continue;
             }
-            let homes = self.config.homes_now(key);
+            let homes = self.map.config.homes_now(key);
             let name = NodeFile::Damaged { key: *key, run: *run, index }.name();
             let write =
-                |at| self.usable(at).is_ok_and(|disk| write_whole(disk, &name, b"").is_ok());
+                |at| self.map.usable(at).is_ok_and(|disk| write_whole(disk, &name, b"").is_ok());
             if !own.into_iter().chain(homes.positions()).any(write) {
                 let text = "damage was found that could not be marked; other clients miss it";
                 settings.observer.warn(text);
@@ -55,7 +56,7 @@ impl Pool {
         let name = |index: &u16| NodeFile::Damaged { key: *key, run, index: *index }.name();
         let names: Vec<String> = damage.iter().map(name).collect();
         let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
-        let _ = self.in_parallel(self.present().collect(), |_, (_, disk)| {
+        let _ = self.map.in_parallel(self.map.present().collect(), |_, (_, disk)| {
             Ok::<_, std::convert::Infallible>(disk.remove_all(&names))
         });
         Ok(())

@@ -5,12 +5,12 @@ use kiln_store::{ShardState, digest_of};
 use kiln_stripe::scan::scan;
 use kiln_stripe::{Depth, Result, Settings};
 
-use crate::Pool;
 use crate::data::shards::Member;
 use crate::data::shards::ObjectShards;
 use crate::index::suspected;
 use crate::manifest::quorum::Found;
 use crate::repair::queue::Damaged;
+use crate::repair::repairer::Repairer;
 use crate::{Key, Manifest};
 
 /// Looks at an object that others replace all the time.
@@ -59,7 +59,7 @@ impl Health {
     }
 }
 
-impl Pool {
+impl Repairer<'_> {
     /// Looks at an object, as deep as asked; `suspects` are indices that somebody found damaged.
     pub(crate) fn health(
         &self,
@@ -71,7 +71,7 @@ impl Pool {
         self.health_and_shards(found, depth, suspects, settings).map(|(health, _)| health)
     }
 
-    /// As [`Pool::health`], of an object as it is at the end: where it was replaced while it was
+    /// As [`Repairer::health`], of an object as it is at the end: where it was replaced while it was
     /// looked at, and so seemed to lack something, it is looked at again. `None`: it was removed,
     /// or it changes faster than it can be read.
     pub(crate) fn health_in_force(
@@ -87,7 +87,7 @@ impl Pool {
             if health.is_whole() || self.is_in_force(&key, manifest)? {
                 return Ok(Some(health));
             }
-            found = self.look_at_all(&key, &name)?;
+            found = self.manifests.look_at_all(&key, &name)?;
         }
         if let Some(manifest) = found.data() {
             let what = "is replaced faster than it can be read; what it is now was not looked at";
@@ -96,7 +96,7 @@ impl Pool {
         Ok(None)
     }
 
-    /// As [`Pool::health`], with the shards that were opened for it, if the object has some: far
+    /// As [`Repairer::health`], with the shards that were opened for it, if the object has some: far
     /// away an open costs several requests, which who needs them next need not make again.
     pub(crate) fn health_and_shards(
         &self,
@@ -105,14 +105,14 @@ impl Pool {
         suspects: &[u16],
         settings: &Settings<'_>,
     ) -> Result<(Health, Option<ObjectShards>)> {
-        let settings = &self.settings(settings);
+        let settings = &self.map.settings(settings);
         let Some(manifest) = &found.newest else { return Ok((Health::default(), None)) };
         let key = Key::of(&manifest.name)?;
         let mut health = self.manifest_health(found, manifest, &key);
         if !matches!(manifest.body, crate::Body::Shards(_)) {
             return Ok((health, None));
         }
-        let shards = ObjectShards::open(self, manifest)?;
+        let shards = ObjectShards::open(self.map, manifest)?;
         self.shards_health(&shards, depth, suspects, settings, &mut health)?;
         Ok((health, Some(shards)))
     }
@@ -158,7 +158,7 @@ impl Pool {
         let away = |i: &usize| matches!(shards.members[*i], Member::Unavailable(_));
         for (index, &bad) in bad.iter().enumerate() {
             let node = &shards.placed.places[index].node;
-            let draining = self.config.node.iter().any(|c| c.id == *node && c.is_leaving());
+            let draining = self.map.config.node.iter().any(|c| c.id == *node && c.is_leaving());
             if bad || draining {
                 health.targets.push(index as u16);
                 if away(&index) && !draining {
@@ -177,12 +177,12 @@ impl Pool {
     /// Copies of the manifest: as many as there should be, all the same, all where readers look.
     pub(crate) fn manifest_health(&self, found: &Found, manifest: &Manifest, key: &Key) -> Health {
         let mut health = Health::default();
-        let id = |at: usize| &self.nodes[at].config.id;
-        let homes = self.config.homes_now(key);
+        let id = |at: usize| &self.map.nodes[at].config.id;
+        let homes = self.map.config.homes_now(key);
         let is_home = |at: usize| homes.positions().any(|home| home == at);
         let here = found.copies.iter().filter(|&&at| is_home(at)).count();
-        let recorded = manifest.copies.iter().filter_map(|id| self.config.position(id));
-        let away = recorded.filter(|&at| is_home(at) && !self.nodes[at].is_here()).count();
+        let recorded = manifest.copies.iter().filter_map(|id| self.map.config.position(id));
+        let away = recorded.filter(|&at| is_home(at) && !self.map.nodes[at].is_here()).count();
         if here + away < homes.copies || manifest.copies.len() < homes.copies {
             health.under_replicated = true;
             let want = homes.copies;
@@ -190,8 +190,8 @@ impl Pool {
         }
         health.copies_away = here < homes.copies;
         for id in &manifest.copies {
-            let at = self.config.position(id).filter(|&at| is_home(at));
-            let away = at.is_some_and(|at| !self.nodes[at].is_here());
+            let at = self.map.config.position(id).filter(|&at| is_home(at));
+            let away = at.is_some_and(|at| !self.map.nodes[at].is_here());
             if !away && !at.is_some_and(|at| found.copies.contains(&at)) {
                 health.under_replicated = true;
                 health.notes.push(format!("manifest: the copy on node {id} is missing or leaves"));

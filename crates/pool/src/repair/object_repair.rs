@@ -5,13 +5,13 @@ use kiln_stripe::rebuild::{Rebuilt, rebuild_shards};
 use kiln_stripe::{Depth, Observer, PoolError, ReadsReport, Result, Settings};
 use serde::Serialize;
 
-use crate::Pool;
 use crate::data::capacity::WithRoom;
 use crate::data::shards::ObjectShards;
 use crate::index::suspected;
 use crate::manifest::commit::{Change, StagedShard, places};
 use crate::manifest::quorum::Found;
 use crate::repair::health::Health;
+use crate::repair::repairer::Repairer;
 use crate::{Body, Key, Manifest, NodeFile};
 
 /// Rounds of a repair that keeps finding new damage in its helpers.
@@ -30,7 +30,7 @@ pub struct HealRequest {
     pub away: bool,
     /// Indices known to be damaged.
     pub suspects: Vec<u16>,
-    /// Whether [`Pool::needs`] has sound shards rebuilt, too, that must leave a node: its link may
+    /// Whether [`Repairer::needs`] has sound shards rebuilt, too, that must leave a node: its link may
     /// have enough to carry.
     pub rebuild_leaving: bool,
 }
@@ -146,7 +146,7 @@ impl InPlace<'_> {
     }
 }
 
-impl Pool {
+impl Repairer<'_> {
     /// Repairs one object: rebuilds its lost and damaged shards (on their nodes, or on others
     /// where those are gone or to be drained) and renews its manifest.
     ///
@@ -163,7 +163,7 @@ impl Pool {
         let mut healed = Healed { object: name.to_owned(), ..Healed::default() };
         let mut suspects = req.suspects.clone();
         for _ in 0..ROUNDS {
-            let found = self.look_at_all(&key, name)?;
+            let found = self.manifests.look_at_all(&key, name)?;
             let Some(manifest) = found.newest.clone() else {
                 return Err(PoolError::NoObject { name: name.to_owned() });
             };
@@ -176,7 +176,7 @@ impl Pool {
                     self.renew(key, &manifest, req.now_ms, settings)?;
                     healed.manifest = true;
                 } else if health.targets.is_empty() && healed.rebuilt.is_empty() {
-                    self.note_sound(&key, &manifest, settings)?;
+                    self.manifests.note_sound(&key, &manifest, settings)?;
                 }
                 return Ok(healed);
             }
@@ -216,7 +216,7 @@ impl Pool {
     /// Whether nothing has changed an object since this manifest was found: what its shards seem to
     /// lack else says nothing of it.
     pub(crate) fn is_in_force(&self, key: &Key, manifest: &Manifest) -> Result<bool> {
-        Ok(self.ask(key, false)?.newest.as_ref() == Some(manifest))
+        Ok(self.manifests.ask(key, false)?.newest.as_ref() == Some(manifest))
     }
 
     /// Rebuilds some shards; returns indices of others that turned out to be damaged.
@@ -237,7 +237,7 @@ impl Pool {
             return Err(PoolError::NotRecoverable { object: manifest.name.clone(), detail });
         }
         debug_assert!(found.newest.as_ref() == Some(manifest));
-        let shards = ObjectShards::open(self, manifest)?;
+        let shards = ObjectShards::open(self.map, manifest)?;
         let bytes = kiln_stripe::rebuild::chunk_bytes(&shards, 0);
         let (targets, refused) = self.targets(key, manifest, todo, bytes)?;
         if let (true, Some(refused)) = (targets.is_empty(), &refused) {
@@ -258,7 +258,7 @@ impl Pool {
         }
         healed.manifest = true;
         for target in &targets {
-            let node = self.nodes[target.node].config.id.clone();
+            let node = self.map.nodes[target.node].config.id.clone();
             healed.rebuilt.push((target.index as u16, node));
         }
         match refused {
@@ -278,7 +278,7 @@ impl Pool {
         ends.into_iter().next().unwrap_or(Ok(false))
     }
 
-    /// As [`Pool::put_in_place`], for objects of which none is there twice, with one commit.
+    /// As [`Repairer::put_in_place`], for objects of which none is there twice, with one commit.
     pub(crate) fn put_all_in_place(
         &self,
         objects: &[InPlace<'_>],
@@ -291,7 +291,7 @@ impl Pool {
                 Change { key, name, now_ms, thorough: true, staged_shards }
             })
             .collect();
-        let committed = self.commit_all(&changes, settings, |at, now| {
+        let committed = self.manifests.commit_all(&changes, settings, |at, now| {
             let InPlace { run, targets, .. } = objects[at];
             let Some(current) = now.newest.as_ref().filter(|now| now.run == run) else {
                 return Ok(None);
@@ -299,7 +299,7 @@ impl Pool {
             let mut next = current.clone();
             if let Body::Shards(placed) = &mut next.body {
                 for target in targets {
-                    let id = &self.nodes[target.node].config.id;
+                    let id = &self.map.nodes[target.node].config.id;
                     placed.places[target.index].node.clone_from(id);
                 }
             }
@@ -311,7 +311,7 @@ impl Pool {
             }
             // The object was replaced or removed: its new version is the one to look at.
             for staged_shard in staged {
-                if let Ok(store) = self.nodes[staged_shard.node].store() {
+                if let Ok(store) = self.map.nodes[staged_shard.node].store() {
                     store.remove(&staged_shard.part)?;
                 }
             }
@@ -322,7 +322,7 @@ impl Pool {
 
     /// A shard that is to be written on a node.
     pub(crate) fn target(&self, key: Key, run: [u8; 16], index: u16, node: usize) -> Target {
-        let part = NodeFile::RepairPart { key, run, index, by: self.config.repairer }.name();
+        let part = NodeFile::RepairPart { key, run, index, by: self.map.config.repairer }.name();
         let name = NodeFile::Shard { key, run, index }.name();
         Target { index: usize::from(index), node, part, name }
     }
@@ -337,22 +337,22 @@ impl Pool {
         bytes: u64,
     ) -> Result<(Vec<Target>, Option<String>)> {
         let own: Vec<(u16, Option<usize>)> =
-            places(manifest).map(|(index, node)| (index, self.config.position(node))).collect();
-        let asked = self.asked();
+            places(manifest).map(|(index, node)| (index, self.map.config.position(node))).collect();
+        let asked = self.map.asked();
         let stays = |index: u16, at: usize| {
-            let leaves = self.nodes[at].config.is_leaving();
-            !todo.contains(&index) || (!leaves && self.is_still(at, &asked))
+            let leaves = self.map.nodes[at].config.is_leaving();
+            !todo.contains(&index) || (!leaves && self.map.is_still(at, &asked))
         };
         let mut taken: Vec<&str> = Vec::new();
         for &(index, at) in &own {
             if let Some(at) = at.filter(|&at| stays(index, at)) {
-                taken.push(&self.nodes[at].config.domain);
+                taken.push(&self.map.nodes[at].config.domain);
             }
         }
         let home = |index: u16| own[usize::from(index)].1.filter(|&at| stays(index, at));
         let moving = todo.iter().filter(|index| home(**index).is_none()).count();
         let WithRoom { chosen, full, .. } =
-            self.place_with_room(&key, moving, &taken, bytes, &asked)?;
+            self.writer.place_with_room(&key, moving, &taken, bytes, &asked)?;
         let mut fresh = chosen.into_iter();
         let mut targets = Vec::with_capacity(todo.len());
         let mut nowhere = Vec::new();
@@ -367,7 +367,7 @@ impl Pool {
                 "object {:?}: there is no domain left for shards {nowhere:?}; replace a node's \
                  disk or add a node{}",
                 manifest.name,
-                self.without_room(&full)
+                self.writer.without_room(&full)
             )
         });
         Ok((self.named_directly(targets), refused))
@@ -377,7 +377,7 @@ impl Pool {
     /// those that they keep.
     pub(crate) fn named_directly(&self, mut targets: Vec<Target>) -> Vec<Target> {
         for target in &mut targets {
-            if self.is_direct(target.node) {
+            if self.manifests.is_direct(target.node) {
                 target.part.clone_from(&target.name);
             }
         }
@@ -396,10 +396,10 @@ impl Pool {
     ) -> Result<Vec<u16>> {
         let mut parts = Vec::with_capacity(targets.len());
         for target in targets {
-            let store = self.usable(target.node)?;
+            let store = self.map.usable(target.node)?;
             parts.push(Part { index: target.index, store, name: target.part.clone() });
         }
-        let quiet = Settings { observer: &Quiet(settings.observer), ..self.settings(settings) };
+        let quiet = Settings { observer: &Quiet(settings.observer), ..self.map.settings(settings) };
         let Rebuilt { statistics, written_each, kept_each } =
             rebuild_shards(shards, &parts, wrong, settings.devices, &quiet)?;
         ExpectedReads::add(&mut healed.expected, statistics.reads.as_ref().map(ExpectedReads::of));
@@ -422,7 +422,7 @@ impl Pool {
     ) -> Result<()> {
         let change =
             Change { key, name: &manifest.name, now_ms, thorough: true, staged_shards: &[] };
-        self.commit(&change, settings, |found| Ok(found.newest.clone()))?;
+        self.manifests.commit(&change, settings, |found| Ok(found.newest.clone()))?;
         Ok(())
     }
 }

@@ -6,19 +6,21 @@ use std::collections::BTreeMap;
 use kiln_store::{Backend, ShardReader, move_file};
 use kiln_stripe::{Result, Settings};
 
+use crate::Listed;
 use crate::data::shards::Member;
 use crate::data::shards::ObjectShards;
 use crate::index::Index;
 use crate::manifest::commit::{Change, places};
 use crate::manifest::quorum::Found;
+use crate::manifest::store::ManifestStore;
 use crate::map::meta_files::epoch_of;
 use crate::map::presence::is_marked;
+use crate::repair::repairer::Repairer;
 use crate::repair::scrub::{ScrubReport, ScrubRequest};
 use crate::repair::unreferenced_shards::{Stray, Strays};
 use crate::{Body, Key, Manifest, NodeFile, Place, Placed, place};
-use crate::{Listed, Pool};
 
-impl Pool {
+impl Repairer<'_> {
     /// A file in quarantine: it returns to its place if it is asked for again and nothing is there,
     /// and goes when its time is over.
     pub(crate) fn leave_quarantine(
@@ -30,7 +32,7 @@ impl Pool {
         req: &ScrubRequest<'_>,
         report: &mut ScrubReport,
     ) -> Result<()> {
-        let (store, node) = (self.usable(at)?, &self.nodes[at].config.id);
+        let (store, node) = (self.map.usable(at)?, &self.map.nodes[at].config.id);
         if let (NodeFile::QuarantinedShard { key, run, index, .. }, Some(manifest)) =
             (file, &found.newest)
             && manifest.run == *run
@@ -38,7 +40,7 @@ impl Pool {
             && !req.dry_run
         {
             let shard = NodeFile::Shard { key: *key, run: *run, index: *index }.name();
-            let members = ObjectShards::open(self, manifest)?.members;
+            let members = ObjectShards::open(self.map, manifest)?.members;
             if matches!(members[usize::from(*index)], Member::Lost(_)) {
                 move_file(store, &file.name(), &shard)?;
                 return Ok(());
@@ -64,7 +66,7 @@ impl Pool {
     ) -> Result<()> {
         for ((key, run), shards) in strays.lost() {
             let Some(manifest) = self.manifest_of(key, run, shards, req)? else { continue };
-            if self.config.seals().is_strict() {
+            if self.map.config.seals().is_strict() {
                 report.unproven += 1;
                 settings.observer.warn(&format!(
                     "object {:?}: no copy of its manifest is left, {} shards are; the pool is \
@@ -90,10 +92,10 @@ impl Pool {
             for &(at_index, at) in shards {
                 let file = NodeFile::Shard { key: *key, run: *run, index: at_index };
                 if let Some(kept) = file.quarantined(req.now_ms) {
-                    move_file(self.usable(at)?, &kept.name(), &file.name())?;
+                    move_file(self.map.usable(at)?, &kept.name(), &file.name())?;
                 }
             }
-            let committed = self.commit(&change, settings, |now| {
+            let committed = self.manifests.commit(&change, settings, |now| {
                 Ok(now.newest.is_none().then(|| manifest.clone()))
             })?;
             if let Some(manifest) = committed {
@@ -122,7 +124,9 @@ impl Pool {
         for &(index, at) in shards {
             let file = NodeFile::Shard { key: *key, run: *run, index };
             let kept = file.quarantined(req.now_ms).filter(|_| !req.dry_run).unwrap_or(file);
-            let Ok(reader) = ShardReader::open(self.usable(at)?, &kept.name()) else { continue };
+            let Ok(reader) = ShardReader::open(self.map.usable(at)?, &kept.name()) else {
+                continue;
+            };
             let (Some(size), Some(digests)) = (reader.size(), reader.digests()) else { continue };
             let info = kiln_store::ShardInfo { index: 0, size: None, ..reader.info().clone() };
             if reader.damage().is_some()
@@ -140,7 +144,7 @@ impl Pool {
             sound.insert(index, at);
         }
         let Some((info, size, digests)) = known else { return Ok(None) };
-        let Ok(codec) = self.codec(&info.spec) else { return Ok(None) };
+        let Ok(codec) = self.map.codec(&info.spec) else { return Ok(None) };
         let (shape, n) = (codec.shape(), usize::from(info.n));
         let lost: Vec<usize> = (0..n).filter(|i| !sound.contains_key(&(*i as u16))).collect();
         if shape.n() != n || digests.len() != n || sound.len() <= shape.m || !codec.tolerates(&lost)
@@ -148,18 +152,18 @@ impl Pool {
             return Ok(None);
         }
         let taken: Vec<&str> =
-            sound.values().map(|&at| &self.nodes[at].config.domain[..]).collect();
-        let (positions, candidates) = self.candidates(|_| true);
+            sound.values().map(|&at| &self.map.nodes[at].config.domain[..]).collect();
+        let (positions, candidates) = self.map.candidates(|_| true);
         let mut others = place(key, &candidates, lost.len(), &taken).into_iter();
         let mut homes = Vec::with_capacity(n);
         for (index, digest) in digests.iter().enumerate() {
             let known = sound.get(&(index as u16)).copied();
             let at = known.or_else(|| others.next().map(|at| positions[at]));
             let Some(at) = at else { return Ok(None) };
-            homes.push(Place { node: self.nodes[at].config.id.clone(), digest: *digest });
+            homes.push(Place { node: self.map.nodes[at].config.id.clone(), digest: *digest });
         }
         Ok(Some(Manifest {
-            pool: self.config.id_bytes(),
+            pool: self.map.config.id_bytes(),
             name: info.object.clone(),
             version: 0,
             run: *run,
@@ -189,7 +193,7 @@ impl Pool {
     ) -> Result<()> {
         for listed in index.tombstones()? {
             let key = Key::of(&listed.name)?;
-            let renewed = self.look_at_all(&key, &listed.name).and_then(|found| {
+            let renewed = self.manifests.look_at_all(&key, &listed.name).and_then(|found| {
                 let Some(manifest) = &found.newest else { return Ok(None) };
                 let lacking = self.manifest_health(&found, manifest, &key).under_replicated;
                 if lacking && !req.dry_run {
@@ -200,7 +204,7 @@ impl Pool {
             match renewed {
                 Ok(None) => {}
                 Ok(Some(())) => {
-                    let newest = self.ask(&key, true)?.newest;
+                    let newest = self.manifests.ask(&key, true)?.newest;
                     let entry = newest.map(|manifest| (key, Listed::of(&manifest)));
                     index.store(entry.as_slice())?;
                 }
@@ -228,26 +232,27 @@ impl Pool {
         }
         self.readmit(req, report, settings);
         let mut settled = None;
-        if report.under_replicated == 0 && self.is_backfilling() {
-            settled = self.settle_now(settings)?;
+        if report.under_replicated == 0 && self.map.is_backfilling() {
+            settled = self.members.settle_now(settings)?;
         }
         if report.under_replicated > 0 {
             return Ok(());
         }
-        let pool = settled.map(|map| self.with_config(map));
-        pool.as_ref().unwrap_or(self).drop_tombstones(strays, index, report, settings)
+        let pool = settled.map(|map| self.map.with_config(map));
+        Repairer::new(pool.as_ref().unwrap_or(self.map))
+            .drop_tombstones(strays, index, report, settings)
     }
 
     /// Gives the map to nodes that did not get it when it was changed, which succeeds without them:
     /// from now on an older one says that a disk was rolled back, and what such disks alone have is
     /// not believed (seed 24000 of the simulator lost an object by that).
     fn tell_all(&self, settings: &Settings<'_>) -> Result<()> {
-        let knows = |store| epoch_of(store, &self.config).ok().flatten();
-        let behind: Vec<usize> = (self.present())
-            .filter(|(_, store)| knows(*store) != Some(self.config.revision))
+        let knows = |store| epoch_of(store, &self.map.config).ok().flatten();
+        let behind: Vec<usize> = (self.map.present())
+            .filter(|(_, store)| knows(*store) != Some(self.map.config.revision))
             .map(|(at, _)| at)
             .collect();
-        behind.into_iter().try_for_each(|at| self.tell(at, settings))
+        behind.into_iter().try_for_each(|at| self.members.tell(at, settings))
     }
 
     /// Tombstones go once all nodes are available and nothing older is left on them, shards
@@ -261,7 +266,7 @@ impl Pool {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) -> Result<()> {
-        if !self.config.is_settled() || !self.away().is_empty() {
+        if !self.map.config.is_settled() || !self.map.away().is_empty() {
             return Ok(());
         }
         let mut tombstones = Vec::new();
@@ -274,20 +279,20 @@ impl Pool {
             return Ok(());
         };
         let emptied = |(_, store): (usize, &dyn Backend)| !is_marked(store);
-        if self.present().any(emptied) {
+        if self.map.present().any(emptied) {
             return Ok(());
         }
         // All nodes are there: who has an older map after this was rolled back.
-        let pool = self.with_config(self.change(false, settings, |next| {
+        let pool = self.map.with_config(self.members.change(false, settings, |next| {
             (next.floor, next.floored) = (floor.max(next.floor), next.revision);
             Ok(())
         })?);
-        pool.tell_all(settings)?;
+        Repairer::new(&pool).tell_all(settings)?;
         let mut forgotten = Vec::new();
         for listed in tombstones {
             let key = Key::of(&listed.name)?;
             let _locks = pool.lock(pool.config.homes_now(&key).positions(), settings)?;
-            let found = pool.ask(&key, true)?;
+            let found = ManifestStore::new(&pool).ask(&key, true)?;
             let removed = found.newest.as_ref().is_none_or(|manifest| {
                 !manifest.body.is_data() && manifest.version <= pool.config.floor
             });

@@ -9,12 +9,13 @@ use kiln_stripe::rebuild::chunk_bytes;
 use kiln_stripe::{Result, Settings};
 use serde::Serialize;
 
+use crate::NodeState;
 use crate::data::shards::ObjectShards;
 use crate::index::{Index, Listed};
 use crate::manifest::commit::places;
 use crate::repair::object_repair::{Healed, InPlace, Quiet, Target};
+use crate::repair::repairer::Repairer;
 use crate::{Body, Key, Manifest, place};
-use crate::{NodeState, Pool};
 
 /// Failures told one by one.
 const MOST_TOLD: usize = 1000;
@@ -60,7 +61,7 @@ pub struct RebalanceReport {
     pub seconds: f64,
 }
 
-impl Pool {
+impl Repairer<'_> {
     /// Moves shards to where they would be placed now. The index must be fresh.
     ///
     /// ```
@@ -79,7 +80,7 @@ impl Pool {
     /// # let pool = Pool::create(config, &|node| Ok(disks[at(node)].clone()))?;
     /// # let (index, settings) = (Index::in_memory()?, Settings::new(&Silent));
     /// # index.refresh(&pool, b"this boot", &Silent)?;
-    /// let report = pool.rebalance(&index, &RebalanceRequest::default(), &settings)?;
+    /// let report = pool.repairer().rebalance(&index, &RebalanceRequest::default(), &settings)?;
     /// assert_eq!(report.shards_misplaced, 0);
     /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
@@ -118,13 +119,14 @@ impl Pool {
 
     /// Nodes that an object's shards would be placed on now, by position.
     fn wanted(&self, key: &Key, count: usize) -> Vec<usize> {
-        let (positions, candidates) = self.candidates(|node| node.config.state == NodeState::In);
+        let (positions, candidates) =
+            self.map.candidates(|node| node.config.state == NodeState::In);
         place(key, &candidates, count, &[]).into_iter().map(|at| positions[at]).collect()
     }
 
     fn misplaced(&self, listed: &Listed) -> Result<u64> {
         let wanted = self.wanted(&Key::of(&listed.name)?, listed.nodes.len());
-        let ids: Vec<&str> = wanted.iter().map(|&at| &self.nodes[at].config.id[..]).collect();
+        let ids: Vec<&str> = wanted.iter().map(|&at| &self.map.nodes[at].config.id[..]).collect();
         let elsewhere = |node: &&String| !ids.contains(&&node[..]);
         Ok(listed.nodes.iter().filter(elsewhere).count() as u64)
     }
@@ -137,12 +139,12 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<()> {
         let key = Key::of(name)?;
-        let found = self.look_at_all(&key, name)?;
+        let found = self.manifests.look_at_all(&key, name)?;
         // Removed or replaced by something small meanwhile: there is nothing to be moved.
         let Some(manifest) = found.data().filter(|m| matches!(m.body, Body::Shards(_))) else {
             return Ok(());
         };
-        let shards = ObjectShards::open(self, manifest)?;
+        let shards = ObjectShards::open(self.map, manifest)?;
         let bytes = chunk_bytes(&shards, 0);
         let targets = self.moves(key, manifest, bytes, report)?;
         if targets.is_empty() {
@@ -172,22 +174,22 @@ impl Pool {
         report: &mut RebalanceReport,
     ) -> Result<Vec<Target>> {
         let held: Vec<Option<usize>> =
-            places(manifest).map(|(_, node)| self.config.position(node)).collect();
+            places(manifest).map(|(_, node)| self.map.config.position(node)).collect();
         let wanted = self.wanted(&key, held.len());
         let misplaced = |at: &Option<usize>| at.is_none_or(|at| !wanted.contains(&at));
-        let domain = |at: usize| &self.nodes[at].config.domain[..];
+        let domain = |at: usize| &self.map.nodes[at].config.domain[..];
         // Where every shard is in the end: a domain never has two of them.
         let mut domains: Vec<Option<&str>> = held.iter().map(|at| at.map(domain)).collect();
         let free = wanted.iter().copied().filter(|at| !held.contains(&Some(*at)));
         let mut roomy = Vec::new();
         for at in free {
-            if self.nodes[at].is_here() && self.has_room(at, bytes)? {
+            if self.map.nodes[at].is_here() && self.writer.has_room(at, bytes)? {
                 roomy.push(at);
             }
         }
         let mut targets = Vec::new();
         for (index, at) in held.iter().enumerate().filter(|(_, at)| misplaced(at)) {
-            let here = at.is_some_and(|at| self.nodes[at].is_here());
+            let here = at.is_some_and(|at| self.map.nodes[at].is_here());
             domains[index] = if here { None } else { domains[index] };
             let fits = |to: &usize| !domains.contains(&Some(domain(*to)));
             match roomy.iter().position(fits).filter(|_| here) {

@@ -14,12 +14,13 @@ use kiln_store::{Digest, ShardInfo, read_back};
 use kiln_stripe::chunks::Shards;
 use kiln_stripe::{Depth, PoolError, Result, Settings};
 
+use crate::HealRequest;
 use crate::data::shards::{Member, ObjectShards};
 use crate::manifest::commit::places;
 use crate::manifest::quorum::Found;
 use crate::repair::health::Health;
 use crate::repair::object_repair::{InPlace, Target};
-use crate::{HealRequest, Pool};
+use crate::repair::repairer::Repairer;
 use crate::{Key, NodeFile};
 
 /// What one object needs.
@@ -32,14 +33,14 @@ use crate::{Key, NodeFile};
 pub enum Needs {
     /// Nothing, or nothing that can be done while nodes are unavailable.
     Nothing,
-    /// Something that [`Pool::heal`] does best: copies of its manifest, shards that move while
+    /// Something that [`Repairer::heal`] does best: copies of its manifest, shards that move while
     /// others are lost.
     Heal,
     /// Shards are to be rebuilt, or all of them to be copied.
     Rebuild(Box<MissingShards>),
 }
 
-/// What the nodes said of an object when they were asked, see [`Pool::look_for`].
+/// What the nodes said of an object when they were asked, see [`Repairer::look_for`].
 #[derive(Clone, Debug)]
 pub struct Looked {
     name: String,
@@ -103,13 +104,13 @@ fn is_sound(member: &Member) -> bool {
     matches!(member, Member::Here { damage: None, .. })
 }
 
-impl Pool {
+impl Repairer<'_> {
     /// Looks at an object: what has to be done to make it whole, and with what.
     ///
     /// # Errors
     /// [`PoolError::NoObject`], [`PoolError::NotRecoverable`]; too many nodes away; a store.
     pub fn needs(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Needs> {
-        let found = self.look_at_all(&Key::of(name)?, name)?;
+        let found = self.manifests.look_at_all(&Key::of(name)?, name)?;
         self.needs_of(&Looked { name: name.to_owned(), found }, req, settings)
     }
 
@@ -120,7 +121,7 @@ impl Pool {
     pub fn look_for(&self, names: &[&str]) -> Vec<Result<Looked>> {
         let keys: Result<Vec<(Key, bool)>> =
             names.iter().map(|name| Ok((Key::of(name)?, true))).collect();
-        let found = keys.and_then(|keys| self.ask_each(&keys));
+        let found = keys.and_then(|keys| self.manifests.ask_each(&keys));
         let Ok(found) = found else {
             // It may be about a name, or a node, that only one of them has.
             return (names.iter()).map(|name| self.looked(name, None)).collect();
@@ -131,16 +132,16 @@ impl Pool {
     fn looked(&self, name: &str, found: Option<Found>) -> Result<Looked> {
         let key = Key::of(name)?;
         let found = match found {
-            Some(found) => self.settled(&key, name, found)?,
-            None => self.look_at_all(&key, name)?,
+            Some(found) => self.manifests.settled(&key, name, found)?,
+            None => self.manifests.look_at_all(&key, name)?,
         };
         Ok(Looked { name: name.to_owned(), found })
     }
 
-    /// As [`Pool::needs`], by what the nodes said.
+    /// As [`Repairer::needs`], by what the nodes said.
     ///
     /// # Errors
-    /// As [`Pool::needs`].
+    /// As [`Repairer::needs`].
     pub fn needs_of(
         &self,
         looked: &Looked,
@@ -159,7 +160,7 @@ impl Pool {
         if lost.is_empty() {
             let renew = health.under_replicated || (req.away && health.copies_away);
             if !renew && health.targets.is_empty() {
-                self.note_sound(&key, manifest, settings)?;
+                self.manifests.note_sound(&key, manifest, settings)?;
             }
             return Ok(if renew { Needs::Heal } else { Needs::Nothing });
         }
@@ -206,7 +207,7 @@ impl Pool {
             margin: health.margin,
             lost,
             key,
-            by: self.config.repairer,
+            by: self.map.config.repairer,
         };
         lacking.sources = all.filter(sound).map(|index| lacking.source(index)).collect();
         lacking
@@ -257,9 +258,9 @@ impl Pool {
     fn verify_rebuilt(&self, rebuilt: &[RebuiltShards]) -> Vec<Result<Vec<Target>>> {
         let verify = |(lacking, (index, id)): (&MissingShards, &(u16, String))| {
             let what = || PoolError::Usage { what: format!("the pool has no node {id:?}") };
-            let node = self.config.position(id).ok_or_else(what)?;
+            let node = self.map.config.position(id).ok_or_else(what)?;
             let target = self.target(lacking.key, lacking.info.run, *index, node);
-            let (store, digest) = (self.usable(node)?, &lacking.digests[target.index]);
+            let (store, digest) = (self.map.usable(node)?, &lacking.digests[target.index]);
             read_back(store, &target.part, digest)
                 .map_err(|error| PoolError::rebuilt(error, &lacking.name, target.index))?;
             Ok(target)
@@ -268,7 +269,7 @@ impl Pool {
             .flat_map(|object| object.nodes.iter().map(|shard| (&*object.lacking, shard)))
             .collect();
         // An error of one object is not to end the others.
-        let verified = self.in_parallel(shards, |_, shard| Ok::<_, Infallible>(verify(shard)));
+        let verified = self.map.in_parallel(shards, |_, shard| Ok::<_, Infallible>(verify(shard)));
         let mut verified: VecDeque<Result<Target>> = verified.into_iter().flatten().collect();
         let own = |object: &RebuiltShards| verified.drain(..object.nodes.len()).collect();
         rebuilt.iter().map(own).collect()

@@ -5,10 +5,11 @@ use kiln_stripe::{Depth, PoolError, Result, Settings};
 use serde::Serialize;
 
 use crate::Key;
+use crate::Listed;
 use crate::index::{Index, THE_MANIFEST};
 use crate::repair::object_repair::{ExpectedReads, HealRequest, Healed, Quiet};
 use crate::repair::queue::{Damaged, RepairQueue, Rules};
-use crate::{Listed, Pool};
+use crate::repair::repairer::Repairer;
 
 /// Objects that a report tells in detail at most.
 const MAX_TOLD: usize = 1000;
@@ -79,7 +80,7 @@ pub struct RecoverReport {
     pub seconds: f64,
 }
 
-impl Pool {
+impl Repairer<'_> {
     /// Repairs all objects, the most endangered first. The index must be fresh.
     ///
     /// # Errors
@@ -90,7 +91,7 @@ impl Pool {
         req: &RecoverRequest,
         settings: &Settings<'_>,
     ) -> Result<RecoverReport> {
-        let missing = self.missing();
+        let missing = self.map.missing();
         let mut report =
             RecoverReport { missing, dry_run: req.dry_run, ..RecoverReport::default() };
         loop {
@@ -116,9 +117,10 @@ impl Pool {
                 break;
             }
         }
-        if self.is_backfilling() && !req.dry_run {
+        if self.map.is_backfilling() && !req.dry_run {
             let mut queue = RepairQueue::new(Rules::default());
             report.settled = self
+                .members
                 .settle(&self.survey(index, &mut queue, req.now_ms)?, index, settings)?
                 .map(|map| map.revision);
         }
@@ -135,7 +137,7 @@ impl Pool {
     ) -> Result<()> {
         let quiet = Quiet(settings.observer);
         let inner = Settings { observer: &quiet, ..*settings };
-        let unsettled = self.is_backfilling();
+        let unsettled = self.map.is_backfilling();
         // The survey that follows asks the index where manifests are.
         let mut renewed = Vec::new();
         while let Some(damaged) = queue.next(req.now_ms) {
@@ -208,7 +210,8 @@ impl Pool {
             return Ok(None);
         }
         let key = Key::of(&listed.name)?;
-        let (found, suspects) = (self.look_at_all(&key, &listed.name)?, index.damage_of(&key)?);
+        let (found, suspects) =
+            (self.manifests.look_at_all(&key, &listed.name)?, index.damage_of(&key)?);
         let (health, shards) =
             self.health_and_shards(&found, Depth::Headers, &suspects, settings)?;
         let Some(shards) = shards.filter(|_| health.margin >= 0) else { return Ok(None) };
@@ -221,11 +224,17 @@ impl Pool {
 
     /// An object as the index has it.
     fn listed(&self, key: &Key) -> Result<Option<(Key, Listed)>> {
-        Ok(self.listed_now(&[*key])?.into_iter().flatten().next().map(|listed| (*key, listed)))
+        Ok(self
+            .manifests
+            .listed_now(&[*key])?
+            .into_iter()
+            .flatten()
+            .next()
+            .map(|listed| (*key, listed)))
     }
 }
 
-impl Pool {
+impl Repairer<'_> {
     /// Writes copies of an object's manifest that are missing; says whether any were.
     fn renew_copies(
         &self,
@@ -234,7 +243,7 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<bool> {
         let key = Key::of(name)?;
-        let found = match self.look_at_all(&key, name) {
+        let found = match self.manifests.look_at_all(&key, name) {
             Ok(found) => found,
             Err(PoolError::Uncertain { .. }) => return Ok(false),
             Err(error) => return Err(error),

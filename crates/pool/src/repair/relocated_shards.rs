@@ -6,11 +6,11 @@ use kiln_store::{Backend, Located, StoreError, write_whole};
 use kiln_stripe::names::{DESCRIPTION, IDENTITY};
 use kiln_stripe::{Result, Settings};
 
-use crate::Pool;
 use crate::map::meta_files::read_small;
+use crate::repair::repairer::Repairer;
 use crate::{MAX_MANIFEST, NodeFile, ScrubReport, ScrubRequest};
 
-impl Pool {
+impl Repairer<'_> {
     /// Looks where the files of all nodes are, and but for `dry` runs brings back what is
     /// elsewhere. What fails is said; the next scrub tries again.
     pub(crate) fn bring_back(
@@ -19,7 +19,7 @@ impl Pool {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) {
-        for (at, store) in self.present() {
+        for (at, store) in self.map.present() {
             let astray = match astray(store) {
                 Ok(astray) => astray,
                 Err(error) => {
@@ -49,7 +49,7 @@ impl Pool {
         let mut brought = 0;
         for name in astray {
             // Others have their turn between two files.
-            let _lock = self.lock(std::iter::once(at), settings)?;
+            let _lock = self.map.lock(std::iter::once(at), settings)?;
             // It may have been replaced or removed since.
             let end = match store.locality(name) {
                 Ok(Located::Away(_)) => bring_back(store, name, now_ms),

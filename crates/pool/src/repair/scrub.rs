@@ -4,6 +4,7 @@ use kiln_store::{Backend, move_file};
 use kiln_stripe::{Depth, PoolError, Result, Settings};
 use serde::Serialize;
 
+use crate::Listed;
 use crate::data::shards::Member;
 use crate::data::shards::ObjectShards;
 use crate::index::{Index, THE_MANIFEST, suspect, suspected};
@@ -12,9 +13,9 @@ use crate::map::config::is_zero;
 use crate::repair::health::Health;
 use crate::repair::object_repair::Quiet;
 use crate::repair::queue::RepairQueue;
+use crate::repair::repairer::Repairer;
 use crate::repair::unreferenced_shards::Strays;
 use crate::{Key, Manifest, NodeFile};
-use crate::{Listed, Pool};
 
 /// Objects that a report tells in detail at most.
 const MAX_TOLD: usize = 1000;
@@ -125,7 +126,7 @@ pub struct Finding {
     pub notes: Vec<String>,
 }
 
-impl Pool {
+impl Repairer<'_> {
     /// Looks at all objects (rot, missing shards, manifests that are missing or old) and at all
     /// files of all nodes (leftovers). What is damaged is remembered in the index, for the next
     /// repair, and reported to `queue`. The index must be fresh.
@@ -139,8 +140,8 @@ impl Pool {
         req: &ScrubRequest<'_>,
         settings: &Settings<'_>,
     ) -> Result<ScrubReport> {
-        let away = self.away().iter().map(|(node, _)| node.id.clone()).collect();
-        let incomplete = !self.sees_all()?;
+        let away = self.map.away().iter().map(|(node, _)| node.id.clone()).collect();
+        let incomplete = !self.map.sees_all()?;
         let mut report = ScrubReport { away, incomplete, ..ScrubReport::default() };
         let mut total = 0;
         index.each(req.prefix, None, |listed| {
@@ -156,12 +157,12 @@ impl Pool {
         Ok(report)
     }
 
-    /// A part of a [`Pool::scrub`] of all objects: from behind the object `after` on, in order of
+    /// A part of a [`Repairer::scrub`] of all objects: from behind the object `after` on, in order of
     /// name, as long as `go_on` says so, which is asked after each object. Gives the last one that
     /// was looked at; `None`: this was the last part, and everything else was looked at too.
     ///
     /// # Errors
-    /// As [`Pool::scrub`].
+    /// As [`Repairer::scrub`].
     pub fn scrub_part(
         &self,
         index: &Index,
@@ -171,8 +172,8 @@ impl Pool {
         go_on: &dyn Fn() -> bool,
         settings: &Settings<'_>,
     ) -> Result<(ScrubReport, Option<String>)> {
-        let away = self.away().iter().map(|(node, _)| node.id.clone()).collect();
-        let incomplete = !self.sees_all()?;
+        let away = self.map.away().iter().map(|(node, _)| node.id.clone()).collect();
+        let incomplete = !self.map.sees_all()?;
         let mut report = ScrubReport { away, incomplete, ..ScrubReport::default() };
         let last = self.scrub_objects(index, queue, req, after, go_on, &mut report, settings)?;
         if last.is_none() {
@@ -236,11 +237,11 @@ impl Pool {
     /// Has nodes give back the space of what is gone, one after the other.
     fn compact(&self, settings: &Settings<'_>) -> u64 {
         let one = |at: usize, store: &dyn Backend| {
-            let _lock = self.lock(std::iter::once(at), settings)?;
+            let _lock = self.map.lock(std::iter::once(at), settings)?;
             Ok::<_, PoolError>(store.compact()?)
         };
         let mut compacted = 0;
-        for (at, store) in self.present() {
+        for (at, store) in self.map.present() {
             match one(at, store) {
                 Ok(bytes) => compacted += bytes,
                 // Everything is there all the same.
@@ -262,11 +263,12 @@ impl Pool {
         let key = Key::of(&listed.name)?;
         let quiet = Quiet(settings.observer);
         let inner = Settings { observer: &quiet, ..*settings };
-        let found = match self.look_at_all(&key, &listed.name) {
+        let found = match self.manifests.look_at_all(&key, &listed.name) {
             Ok(found) => found,
             Err(error) => {
-                if let Some(pool) = self.without_silent() {
-                    return pool.scrub_object(listed, index, req, queue, report, settings);
+                if let Some(pool) = self.map.without_silent() {
+                    return Repairer::new(&pool)
+                        .scrub_object(listed, index, req, queue, report, settings);
                 }
                 self.tell_unlooked(listed, &error, report, settings);
                 return Ok(None);
@@ -288,9 +290,9 @@ impl Pool {
             return Ok(None);
         };
         if !health.is_whole()
-            && let Some(pool) = self.without_silent()
+            && let Some(pool) = self.map.without_silent()
         {
-            return pool.scrub_object(listed, index, req, queue, report, settings);
+            return Repairer::new(&pool).scrub_object(listed, index, req, queue, report, settings);
         }
         report.under_replicated += u64::from(health.under_replicated);
         if listed.k == 0 || req.depth < Depth::Data {
@@ -329,7 +331,7 @@ impl Pool {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) {
-        if matches!(error, PoolError::MapChanged { .. }) || !self.away().is_empty() {
+        if matches!(error, PoolError::MapChanged { .. }) || !self.map.away().is_empty() {
             settings.observer.warn(&error.to_string());
             report.unasked += 1;
             return;
@@ -351,8 +353,8 @@ impl Pool {
     ) -> Result<Strays> {
         let mut strays = Strays::default();
         let lookup = index.lookup()?;
-        for (at, store) in self.present() {
-            let node = &self.nodes[at].config.id;
+        for (at, store) in self.map.present() {
+            let node = &self.map.nodes[at].config.id;
             let mut suspects: Vec<NodeFile> = Vec::new();
             let mut end = Ok(());
             let listed = store.each_name(&mut |name| {
@@ -399,7 +401,7 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<()> {
         for key in &strays.unlisted {
-            let found = self.ask(key, true)?;
+            let found = self.manifests.ask(key, true)?;
             report.under_replicated += u64::from(found.may_hide());
             let Some(manifest) = found.newest else { continue };
             let listed = Listed::of(&manifest);
@@ -424,9 +426,9 @@ impl Pool {
         Ok(match file {
             // Manifests are looked at with their objects, where those are looked for.
             NodeFile::Manifest { key } => {
-                let homes = self.config.homes(key);
+                let homes = self.map.config.homes(key);
                 let mut homes = homes.iter().flat_map(crate::map::homes::Homes::positions);
-                homes.any(|at| self.nodes[at].config.id == *node)
+                homes.any(|at| self.map.nodes[at].config.id == *node)
             }
             NodeFile::QuarantinedShard { .. } | NodeFile::QuarantinedManifest { .. } => false,
             // Damage that this scrub has not found is looked for before its mark goes.
@@ -467,7 +469,7 @@ impl Pool {
         }
         // Not before the shard that replaced it is seen to be there: what a repair has begun it may
         // go on with until then.
-        let shards = ObjectShards::open(self, newest)?;
+        let shards = ObjectShards::open(self.map, newest)?;
         let there = shards.members.get(at);
         Ok(there.is_none_or(|there| matches!(there, Member::Here { damage: None, .. })))
     }
@@ -499,8 +501,8 @@ impl Pool {
     ) -> Result<()> {
         // No commit can be under way, so a file that no manifest names now is named by none.
         let key = file.key();
-        let _locks = self.lock(self.config.homes_now(&key).positions(), settings)?;
-        let found = self.ask(&key, true)?;
+        let _locks = self.map.lock(self.map.config.homes_now(&key).positions(), settings)?;
+        let found = self.manifests.ask(&key, true)?;
         // What a dead commit left on one home may be lost with it yet: nothing follows from it.
         let unsure = !found.certain || (found.newest.is_some() && !found.stable);
         // Partial files are judged by their age. A shard is data: an unavailable node may have the
@@ -508,12 +510,12 @@ impl Pool {
         let is_data = file.quarantined(0).is_some();
         if unsure
             || (is_data && !found.away.is_empty())
-            || self.may_be_arriving(at, file, (req.grace_ms, req.now_ms))?
+            || self.manifests.may_be_arriving(at, file, (req.grace_ms, req.now_ms))?
         {
             strays.leave(key);
             return Ok(());
         }
-        let node = &self.nodes[at].config.id;
+        let node = &self.map.nodes[at].config.id;
         if let NodeFile::Shard { run, index, .. } = file
             && found.newest.is_none()
             && found.ghosts.is_empty()
@@ -527,7 +529,7 @@ impl Pool {
         }
         if let NodeFile::Damaged { .. } = file {
             if !req.dry_run && self.is_mended(file, &found, settings)? {
-                self.usable(at)?.remove(&file.name())?;
+                self.map.usable(at)?.remove(&file.name())?;
             }
             return Ok(());
         }
@@ -539,7 +541,7 @@ impl Pool {
         if req.dry_run {
             return Ok(());
         }
-        let store = self.usable(at)?;
+        let store = self.map.usable(at)?;
         match file.quarantined(req.now_ms) {
             Some(kept) => {
                 move_file(store, &file.name(), &kept.name())?;

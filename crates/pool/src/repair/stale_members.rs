@@ -6,10 +6,11 @@ use kiln_store::move_file;
 use kiln_stripe::{Result, Settings};
 
 use crate::map::meta_files::epoch_of;
+use crate::repair::repairer::Repairer;
 use crate::{Key, NodeFile};
-use crate::{Pool, ScrubReport, ScrubRequest};
+use crate::{ScrubReport, ScrubRequest};
 
-impl Pool {
+impl Repairer<'_> {
     /// Gives the map to nodes with an old copy. A node with which this fails is left for the next
     /// scrub.
     pub(crate) fn readmit(
@@ -18,17 +19,18 @@ impl Pool {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) {
-        let epoch = |store| epoch_of(store, &self.config).ok().flatten().unwrap_or(0);
-        let behind: Vec<(usize, u64)> = (self.present())
+        let epoch = |store| epoch_of(store, &self.map.config).ok().flatten().unwrap_or(0);
+        let behind: Vec<(usize, u64)> = (self.map.present())
             .map(|(at, store)| (at, epoch(store)))
-            .filter(|(_, epoch)| *epoch < self.config.revision)
+            .filter(|(_, epoch)| *epoch < self.map.config.revision)
             .collect();
         for (at, epoch) in behind {
-            let clean = match epoch < self.config.floored {
+            let clean = match epoch < self.map.config.floored {
                 true => self.bury_ghosts(at, req, report, settings),
                 false => Ok(true),
             };
-            let told = clean.and_then(|clean| if clean { self.tell(at, settings) } else { Ok(()) });
+            let told = clean
+                .and_then(|clean| if clean { self.members.tell(at, settings) } else { Ok(()) });
             if let Err(error) = told {
                 settings.observer.warn(&error.to_string());
             }
@@ -44,7 +46,7 @@ impl Pool {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) -> Result<bool> {
-        let store = self.usable(at)?;
+        let store = self.map.usable(at)?;
         let mut keys: Vec<Key> = Vec::new();
         store.each_name(&mut |name| {
             if let Some(NodeFile::Manifest { key }) = NodeFile::parse(name) {
@@ -54,9 +56,9 @@ impl Pool {
         })?;
         let mut clean = true;
         for key in keys {
-            let homes = self.config.homes_now(&key);
-            let _locks = self.lock(homes.positions().chain([at]), settings)?;
-            let found = self.ask(&key, true)?;
+            let homes = self.map.config.homes_now(&key);
+            let _locks = self.map.lock(homes.positions().chain([at]), settings)?;
+            let found = self.manifests.ask(&key, true)?;
             clean &= found.certain;
             let file = NodeFile::Manifest { key };
             if let (true, Some(kept)) = (found.ghosts.contains(&at), file.quarantined(req.now_ms)) {

@@ -11,11 +11,11 @@ use kiln_stripe::Result;
 use serde::Serialize;
 
 use self::judge::{Counted, Lack};
-use crate::Pool;
 use crate::index::{ASKED, Index, Lookup, THE_MANIFEST, suspected};
 use crate::map::config::is_zero;
 use crate::repair::damage_marks::Mark;
 use crate::repair::queue::{Damaged, RepairQueue};
+use crate::repair::repairer::Repairer;
 use crate::{Key, NodeFile};
 
 /// How a pool is, as far as the names on its nodes tell.
@@ -143,7 +143,7 @@ const MOST_UNFINISHED: usize = 100_000;
 /// Manifests of no known object that are looked at.
 const MOST_UNKNOWN: usize = 100_000;
 
-impl Pool {
+impl Repairer<'_> {
     /// Surveys the pool and fills the queue with what a repair should do, the most endangered
     /// first. The index must be fresh. `queue` bounds what is remembered of damaged objects.
     ///
@@ -155,13 +155,13 @@ impl Pool {
         queue: &mut RepairQueue,
         now_ms: u64,
     ) -> Result<PoolStatus> {
-        let mut status = PoolStatus { pool: self.config.name.clone(), ..PoolStatus::default() };
+        let mut status = PoolStatus { pool: self.map.config.name.clone(), ..PoolStatus::default() };
         let mut lacks: BTreeMap<Key, Lack> = BTreeMap::new();
         let mut marks = Vec::new();
         let mut group = Group::default();
         let lookup = index.lookup()?;
-        self.enter(0..self.nodes.len());
-        for at in 0..self.nodes.len() {
+        self.map.enter(0..self.map.nodes.len());
+        for at in 0..self.map.nodes.len() {
             let row = self.list_node(at, &lookup, &mut group, (&mut status.unfinished, &mut marks));
             status.nodes.push(row);
             if group.marks.len() >= MOST_MARKS {
@@ -189,7 +189,7 @@ impl Pool {
         index.each("", None, |listed| {
             let (key, judged) = self.judge(&listed, &lacks, &seen)?;
             if judged.lacks_something() && changed.is_none() {
-                changed = Some(index.changed(self)?);
+                changed = Some(index.changed(self.map)?);
             }
             let has_changed = |keys: &HashSet<Key>| keys.contains(&key);
             let changed = changed.as_ref().and_then(|changed| changed.as_ref().map(has_changed));
@@ -201,7 +201,7 @@ impl Pool {
         })?;
         self.look_again(&doubtful, lacks, &seen, index, &mut all)?;
         // That an object was removed must not be forgotten either.
-        let unsettled = self.is_backfilling();
+        let unsettled = self.map.is_backfilling();
         for listed in index.tombstones()? {
             let key = Key::of(&listed.name)?;
             if self.is_misplaced(&key, &listed) || (unsettled && self.lacks_copies(&key)?) {
@@ -212,10 +212,10 @@ impl Pool {
         }
         // Nor an object that is known by a manifest alone that cannot be read.
         for key in &group.unknown {
-            status.under_replicated += u64::from(self.ask(key, true)?.may_hide());
+            status.under_replicated += u64::from(self.manifests.ask(key, true)?.may_hide());
         }
         let here: u64 = status.nodes.iter().map(|row| row.shards).sum();
-        status.incomplete = !self.config.all_visible(|at, _| status.nodes[at].present);
+        status.incomplete = !self.map.config.all_visible(|at, _| status.nodes[at].present);
         status.unclaimed = here.saturating_sub(status.claimed);
         Ok(status)
     }
@@ -228,7 +228,7 @@ impl Pool {
         group: &mut Group,
         (unfinished, marks): (&mut Vec<(Key, u16, usize)>, &mut Vec<Mark>),
     ) -> NodeStatus {
-        let config = &self.nodes[at].config;
+        let config = &self.map.nodes[at].config;
         let mut row = NodeStatus {
             id: config.id.clone(),
             url: config.url.clone(),
@@ -238,7 +238,7 @@ impl Pool {
             ..NodeStatus::default()
         };
         group.nodes.insert(config.id.clone(), at);
-        let listed = self.nodes[at].store().map_err(str::to_owned).and_then(|store| {
+        let listed = self.map.nodes[at].store().map_err(str::to_owned).and_then(|store| {
             let listed = store.each_name(&mut |name| {
                 match NodeFile::parse(name) {
                     Some(NodeFile::Shard { key, run, index }) => {
@@ -257,7 +257,7 @@ impl Pool {
                         marks.push((key, run, index));
                     }
                     Some(NodeFile::RepairPart { key, index, by, .. })
-                        if by == self.config.repairer && unfinished.len() < MOST_UNFINISHED =>
+                        if by == self.map.config.repairer && unfinished.len() < MOST_UNFINISHED =>
                     {
                         unfinished.push((key, index, at));
                     }
@@ -269,11 +269,11 @@ impl Pool {
         });
         row.present = listed.is_ok();
         if let (true, Ok(Some(space))) =
-            (row.present, self.usable(at).map(|s| s.space().ok().flatten()))
+            (row.present, self.map.usable(at).map(|s| s.space().ok().flatten()))
         {
             (row.total, row.free) = (Some(space.total), Some(space.free));
         }
-        row.backfilling = row.present && self.is_unsure(at);
+        row.backfilling = row.present && self.map.is_unsure(at);
         row.why = listed.err();
         row
     }
@@ -332,12 +332,12 @@ impl Pool {
     /// Shards of a group's nodes that are of what was put since the index was brought up to date,
     /// as far as logs tell of it.
     fn claimed_since(&self, index: &Index, group: &Group) -> Result<u64> {
-        let mut changed: Vec<Key> = index.changed(self)?.into_iter().flatten().collect();
+        let mut changed: Vec<Key> = index.changed(self.map)?.into_iter().flatten().collect();
         // In one order, whatever the set's: a simulated run is the same each time.
         changed.sort_unstable();
         let mut claimed = 0;
         for keys in changed.chunks(ASKED) {
-            for (key, new) in keys.iter().zip(self.listed_now(keys)?) {
+            for (key, new) in keys.iter().zip(self.manifests.listed_now(keys)?) {
                 let Some(new) = new else { continue };
                 let known = index.by_key(key)?.filter(|known| known.run == new.run);
                 let run = kiln_stripe::names::unhex(&new.run).unwrap_or_default();

@@ -94,8 +94,10 @@ fn parts_of_a_scrub_find_what_a_whole_one_finds() {
                 seen.get() < objects_a_part
             };
             let (pool, after_now) = (world.pool(), after.as_deref());
-            let part =
-                pool.scrub_part(&index, &mut queue, &req, after_now, &go_on, &settings()).unwrap();
+            let part = pool
+                .repairer()
+                .scrub_part(&index, &mut queue, &req, after_now, &go_on, &settings())
+                .unwrap();
             parts += 1;
             assert!(part.1.is_none() || after < part.1, "it goes on behind {after:?}: {part:?}");
             sum.objects += part.0.objects;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetRequest, HealRequest, Index, NodeConfig, NodeState, Opener, Pool, PutRequest,
+    GetRequest, HealRequest, Index, Membership, NodeConfig, NodeState, Opener, Pool, PutRequest,
     RebalanceRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
 };
 use kiln_store::Backend;
@@ -41,7 +41,7 @@ impl Hands<'_> {
         }
         let sequence = Sequence::new(|_| 0);
         let settings = Settings { sequence: Some(&sequence), ..settings() };
-        let map = Pool::newest(self.world.config.clone(), false, self.open, &settings)?;
+        let map = Membership::newest(self.world.config.clone(), false, self.open, &settings)?;
         let pool = Rc::new(Pool::open(map, self.open)?.in_sequence(sequence));
         *self.pool.borrow_mut() = Some(Rc::clone(&pool));
         Ok(pool)
@@ -82,7 +82,7 @@ impl Hands<'_> {
 
     /// `kiln repair`, or `kiln repair --away`.
     pub fn repair(&self, away: bool) -> Result<RecoverReport, PoolError> {
-        self.pool()?.attend(|_| away, &settings())?;
+        self.pool()?.members().attend(|_| away, &settings())?;
         let pool = self.pool()?;
         let req = RecoverRequest { now_ms: NOW_MS, away, dry_run: false };
         let report = pool.recover(self.index(&pool)?, &req, &settings())?;
@@ -95,7 +95,7 @@ impl Hands<'_> {
     /// What a coordinator does: it gives up nodes that stay away, and has objects repaired one by
     /// one as a survey finds them.
     pub fn coordinate(&self) -> Result<(), PoolError> {
-        self.pool()?.attend(|_| true, &settings())?;
+        self.pool()?.members().attend(|_| true, &settings())?;
         let pool = self.pool()?;
         let survey = |queue: &mut RepairQueue| pool.survey(self.index(&pool)?, queue, NOW_MS);
         let mut queue = RepairQueue::new(Rules::default());
@@ -110,7 +110,7 @@ impl Hands<'_> {
             }
         }
         let status = survey(&mut RepairQueue::new(Rules::default()))?;
-        pool.settle(&status, &self.index, &settings())?;
+        pool.members().settle(&status, &self.index, &settings())?;
         Ok(())
     }
 
@@ -119,7 +119,7 @@ impl Hands<'_> {
         let Some(node) = self.node(id)? else { return Ok(()) };
         let ids = [id.to_owned()];
         if node.state != NodeState::Leaving {
-            self.pool()?.set_state(&ids, NodeState::Leaving, false, &settings())?;
+            self.pool()?.members().set_state(&ids, NodeState::Leaving, false, &settings())?;
         }
         self.repair(false)?;
         let pool = self.pool()?;
@@ -131,7 +131,7 @@ impl Hands<'_> {
         if left > 0 || !pool.config().is_settled() {
             return Err(refused(format!("{left} objects are still on {id}")));
         }
-        pool.forget(&ids, false, &settings())?;
+        pool.members().forget(&ids, false, &settings())?;
         Ok(())
     }
 
@@ -140,11 +140,11 @@ impl Hands<'_> {
         if self.node(id)?.is_some() {
             let ids = [id.to_owned()];
             let pool = self.pool()?;
-            let (lost, _) = pool.lost_without(&ids, self.index(&pool)?, 1)?;
+            let (lost, _) = pool.members().lost_without(&ids, self.index(&pool)?, 1)?;
             if let Some(name) = lost.first() {
                 return Err(refused(format!("{name} would be lost")));
             }
-            pool.forget(&ids, false, &settings())?;
+            pool.members().forget(&ids, false, &settings())?;
         }
         self.repair(false).map(drop)
     }
@@ -157,7 +157,7 @@ impl Hands<'_> {
             for name in disk.list()? {
                 disk.remove(&name)?;
             }
-            self.pool()?.add_node(node, self.world.run(), self.open, &settings())?;
+            self.pool()?.members().add_node(node, self.world.run(), self.open, &settings())?;
         }
         self.repair(false).map(drop)
     }
@@ -166,7 +166,7 @@ impl Hands<'_> {
     pub fn replace(&self, id: &str) -> Result<(), PoolError> {
         let pool = self.pool()?;
         if let (Some(node), None) = (self.node(id)?, pool.place(id)) {
-            pool.replace_disk(node, self.world.run(), self.open, &settings())?;
+            pool.members().replace_disk(node, self.world.run(), self.open, &settings())?;
         }
         self.repair(false).map(drop)
     }
@@ -175,7 +175,7 @@ impl Hands<'_> {
     pub fn rebalance(&self) -> Result<(), PoolError> {
         let pool = self.pool()?;
         let req = RebalanceRequest { now_ms: NOW_MS, dry_run: false };
-        let report = pool.rebalance(self.index(&pool)?, &req, &settings())?;
+        let report = pool.repairer().rebalance(self.index(&pool)?, &req, &settings())?;
         match report.failed.first() {
             Some((name, why)) => Err(refused(format!("{name}: {why}"))),
             None => Ok(()),

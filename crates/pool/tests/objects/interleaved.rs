@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, NodeConfig, NodeState, Pool, PoolConfig, RecoverRequest, ScrubRequest};
+use kiln_pool::{
+    Index, Membership, NodeConfig, NodeState, Pool, PoolConfig, RecoverRequest, ScrubRequest,
+};
 use kiln_store::{Backend, StoreError, WriteLock};
 use kiln_stripe::{PoolError, Settings, Silent};
 
@@ -38,10 +40,11 @@ impl Other {
         drop(locks);
         let open = |node: &NodeConfig| self.world.open_node(node);
         let no_wait = Settings { lock_wait: Duration::ZERO, ..settings() };
-        let mut map = Pool::newest(self.world.config.clone(), false, &open, &no_wait).unwrap();
+        let mut map =
+            Membership::newest(self.world.config.clone(), false, &open, &no_wait).unwrap();
         for (id, state) in [("n00", NodeState::Leaving), ("n01", NodeState::Leaving)] {
             let pool = Pool::open(map, &open).unwrap();
-            map = pool.set_state(&[id.to_owned()], state, false, &no_wait).unwrap();
+            map = pool.members().set_state(&[id.to_owned()], state, false, &no_wait).unwrap();
         }
         self.epoch.store(map.revision, Ordering::SeqCst);
         self.world.put("later", &data(9_000, 5)).unwrap();
@@ -67,7 +70,8 @@ fn changed(behind: impl Fn(usize) -> bool) -> World {
     let copy = |world: &World, at: usize| world.disks[at].memory.bytes(DESCRIPTION).unwrap();
     let before: Vec<Vec<u8>> = (0..8).map(|at| copy(&world, at)).collect();
     let leaving = NodeState::Leaving;
-    let next = world.pool().set_state(&["n07".to_owned()], leaving, false, &settings()).unwrap();
+    let next =
+        world.pool().members().set_state(&["n07".to_owned()], leaving, false, &settings()).unwrap();
     for (at, text) in before.into_iter().enumerate().filter(|(at, _)| behind(*at)) {
         world.disks[at].memory.put(DESCRIPTION, text);
     }
@@ -121,7 +125,7 @@ fn whenever(first: &World, of: impl Fn(PoolConfig, Opens<'_>) -> Result<(), Pool
 fn a_reader_that_completes_a_change_rolls_nothing_back() {
     // One node has the next map.
     whenever(&changed(|at| at != 3), |map, open| {
-        Pool::newest(map, false, open, &settings()).map(drop)
+        Membership::newest(map, false, open, &settings()).map(drop)
     });
 }
 
@@ -129,7 +133,9 @@ fn a_reader_that_completes_a_change_rolls_nothing_back() {
 fn a_change_of_the_map_rolls_nothing_back() {
     whenever(&with_object(), |map, open| {
         let pool = Pool::open(map, open)?;
-        pool.set_state(&["n05".to_owned()], NodeState::Leaving, false, &settings()).map(drop)
+        pool.members()
+            .set_state(&["n05".to_owned()], NodeState::Leaving, false, &settings())
+            .map(drop)
     });
 }
 

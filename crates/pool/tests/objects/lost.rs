@@ -94,7 +94,7 @@ pub fn repairs_and_changes_of_the_map_leave_an_empty_place_empty() {
         for ((name, _), report) in all.iter().zip(&reports) {
             let shards = report.nodes.iter().filter(|node| **node == id).count();
             let req = HealRequest { now_ms: 5_000, away, ..HealRequest::default() };
-            let needs = pool.needs(name, &req, &settings()).unwrap();
+            let needs = pool.repairer().needs(name, &req, &settings()).unwrap();
             let rebuilds = shards > 0 && away;
             assert_eq!(matches!(needs, Needs::Rebuild(_)), rebuilds, "{name}: {needs:?}");
             let healed = pool.heal(name, &req, &settings()).unwrap();
@@ -108,7 +108,7 @@ pub fn repairs_and_changes_of_the_map_leave_an_empty_place_empty() {
     let mut queue = RepairQueue::new(Rules::default());
     let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
     pool.scrub(&index, &mut queue, &req, &settings()).unwrap();
-    let config = pool.change(false, &settings(), |next| {
+    let config = pool.members().change(false, &settings(), |next| {
         next.name = "another".into();
         Ok(())
     });

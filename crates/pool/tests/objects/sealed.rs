@@ -2,7 +2,8 @@
 //! them, and never have something else read in its place.
 
 use kiln_pool::{
-    Body, Key, Manifest, NodeFile, Pool, PoolConfig, PoolKeys, RecoverRequest, ScrubReport,
+    Body, Key, Manifest, Membership, NodeFile, Pool, PoolConfig, PoolKeys, RecoverRequest,
+    ScrubReport,
 };
 use kiln_store::{Backend, MemoryBackend, ShardReader, ShardWriter, SumKind, checksum, checksums};
 use kiln_stripe::{Depth, ErrorKind, PoolError};
@@ -19,10 +20,10 @@ fn keys(secrets: &[u8]) -> PoolKeys {
 /// Seals by the first of these keys; how many manifests were sealed.
 fn seal(world: &mut World, keys: PoolKeys) -> u64 {
     world.config.keys = keys;
-    if let Some(config) = world.pool().begin_sealing(&settings()).unwrap() {
+    if let Some(config) = world.pool().members().begin_sealing(&settings()).unwrap() {
         world.config = config;
     }
-    let sealed = world.pool().seal_all(&index(world), 2_000, &settings());
+    let sealed = world.pool().members().seal_all(&index(world), 2_000, &settings());
     let (config, report) = sealed.unwrap();
     world.config = config;
     report.sealed
@@ -218,10 +219,11 @@ pub fn a_pool_whose_key_is_lost_gets_another_one() {
     world.put("large", &large).unwrap();
     let sealed = world.config.clone();
     // The map has changed since the description was written.
-    world.config = world.pool().change(false, &settings(), |_| Ok(())).unwrap();
+    world.config = world.pool().members().change(false, &settings(), |_| Ok(())).unwrap();
     let lost = PoolConfig { keys: PoolKeys::default(), ..sealed.clone() };
-    let without =
-        |world: &World| Pool::without_key(lost.clone(), &|node| world.open_node(node), &settings());
+    let without = |world: &World| {
+        Membership::without_key(lost.clone(), &|node| world.open_node(node), &settings())
+    };
     world.away.insert(3);
     assert_eq!(without(&world).unwrap_err().kind(), ErrorKind::Refused);
     world.away.clear();

@@ -48,7 +48,7 @@ fn repair(world: &World) {
 
 fn rebalance(world: &World, dry_run: bool) -> RebalanceReport {
     let req = RebalanceRequest { now_ms: 3_000, dry_run };
-    world.pool().rebalance(&index(world), &req, &settings()).unwrap()
+    world.pool().repairer().rebalance(&index(world), &req, &settings()).unwrap()
 }
 
 fn join(world: &mut World, weight: f64) {
@@ -57,7 +57,7 @@ fn join(world: &mut World, weight: f64) {
     let mut node = NodeConfig::new(&format!("n{at:02}"), &format!("memory://{at}"));
     node.weight = weight;
     let open = |node: &NodeConfig| world.open_node(node);
-    world.config = world.pool().add_node(node, world.run(), &open, &settings()).unwrap();
+    world.config = world.pool().members().add_node(node, world.run(), &open, &settings()).unwrap();
     repair(world);
 }
 
@@ -171,7 +171,7 @@ pub fn an_interrupted_rebalance_goes_on() {
 
 fn set_state(world: &mut World, node: usize, state: NodeState) {
     let ids = [world.newest().node[node].id.clone()];
-    world.config = world.pool().set_state(&ids, state, false, &settings()).unwrap();
+    world.config = world.pool().members().set_state(&ids, state, false, &settings()).unwrap();
 }
 
 /// Shards that can be given to nobody do not keep manifests from their homes: else a pool whose map

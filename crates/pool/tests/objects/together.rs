@@ -87,7 +87,8 @@ fn rebuilt_elsewhere(world: &World, name: &str) -> (usize, RebuiltShards) {
     let shard = NodeFile::Shard { key: Key::of(name).unwrap(), run: manifest.run, index: 0 };
     let disk = &world.disks[at].memory;
     disk.rename(&shard.name(), "aside").unwrap();
-    let Needs::Rebuild(lacking) = pool.needs(name, &HealRequest::default(), &settings()).unwrap()
+    let Needs::Rebuild(lacking) =
+        pool.repairer().needs(name, &HealRequest::default(), &settings()).unwrap()
     else {
         panic!("{name} lacks a shard")
     };
@@ -106,7 +107,7 @@ pub fn objects_rebuilt_elsewhere_are_put_in_place_together_each_with_its_own_end
     write_whole(&*world.disks[*at].memory, &wrong.lacking.part(0), &data(9_000, 8)).unwrap();
     rebuilt[4].1.nodes[0].1 = "n77".into();
     let all: Vec<RebuiltShards> = rebuilt.iter().map(|(_, object)| object.clone()).collect();
-    let ends = world.pool().put_rebuilt(&all, 2_000, &settings());
+    let ends = world.pool().repairer().put_rebuilt(&all, 2_000, &settings());
     let told: Vec<Result<bool, ErrorKind>> =
         ends.into_iter().map(|end| end.map_err(|error| error.kind())).collect();
     assert_eq!((&told[0], &told[1], &told[3]), (&Ok(true), &Ok(false), &Ok(true)), "{told:?}");
@@ -119,7 +120,8 @@ pub fn objects_rebuilt_elsewhere_are_put_in_place_together_each_with_its_own_end
         assert!(*name == "removed" || world.get(name).unwrap() == data(20_000, 7), "{name}");
     }
     // What is in place is whole: nothing more is needed.
-    let needs = world.pool().needs("whole", &HealRequest::default(), &settings()).unwrap();
+    let needs =
+        world.pool().repairer().needs("whole", &HealRequest::default(), &settings()).unwrap();
     assert!(matches!(needs, Needs::Nothing), "{needs:?}");
 }
 
@@ -131,22 +133,23 @@ pub fn objects_that_are_looked_for_together_have_their_own_ends_and_cost_less() 
     let pool = world.pool();
     let count = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
     let (before, all) = (count(), names.iter().map(|name| &name[..]).collect::<Vec<_>>());
-    let looked = pool.look_for(&all);
+    let looked = pool.repairer().look_for(&all);
     let together = count() - before;
     let before = count();
-    all.iter().for_each(|name| assert!(pool.look_for(&[name])[0].is_ok()));
+    all.iter().for_each(|name| assert!(pool.repairer().look_for(&[name])[0].is_ok()));
     let alone = count() - before;
     assert!(together * 4 < alone * 3, "{together} against {alone}");
     for looked in looked {
-        let needs = pool.needs_of(&looked.unwrap(), &HealRequest::default(), &settings());
+        let needs =
+            pool.repairer().needs_of(&looked.unwrap(), &HealRequest::default(), &settings());
         assert!(matches!(needs, Ok(Needs::Nothing)), "{needs:?}");
     }
     // A name that cannot be one, and one that is no object.
-    let looked = pool.look_for(&["o01", "../out", "none"]);
+    let looked = pool.repairer().look_for(&["o01", "../out", "none"]);
     assert_eq!(looked[1].as_ref().unwrap_err().kind(), ErrorKind::Usage);
     let needs = |at: usize| {
         let looked = looked[at].as_ref().unwrap();
-        pool.needs_of(looked, &HealRequest::default(), &settings())
+        pool.repairer().needs_of(looked, &HealRequest::default(), &settings())
     };
     assert!(matches!(needs(0), Ok(Needs::Nothing)));
     assert!(matches!(needs(2), Err(PoolError::NoObject { .. })));
@@ -163,7 +166,7 @@ pub fn a_commit_of_many_rebuilt_objects_asks_less_than_one_each() {
         let count = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
         let before = count();
         for rebuilt in rebuilt.chunks(at_once) {
-            let ends = world.pool().put_rebuilt(rebuilt, 2_000, &settings());
+            let ends = world.pool().repairer().put_rebuilt(rebuilt, 2_000, &settings());
             assert!(ends.into_iter().all(|end| end.unwrap()));
         }
         count() - before

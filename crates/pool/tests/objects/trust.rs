@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetRequest, Index, Key, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolStatus,
-    PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
+    GetRequest, Index, Key, Membership, NodeConfig, NodeFile, NodeState, Pool, PoolConfig,
+    PoolStatus, PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
 };
 use kiln_store::{Backend, MemoryBackend, Operation};
 use kiln_stripe::{ErrorKind, PoolError, Silent, StreamSource};
@@ -40,7 +40,7 @@ fn status(world: &World) -> PoolStatus {
 fn set_state(world: &mut World, nodes: &[usize], state: NodeState) {
     let pool = world.pool();
     let ids: Vec<String> = nodes.iter().map(|at| pool.config().node[*at].id.clone()).collect();
-    world.config = pool.set_state(&ids, state, false, &settings()).unwrap();
+    world.config = pool.members().set_state(&ids, state, false, &settings()).unwrap();
 }
 
 /// The pool as somebody with this description sees it.
@@ -133,7 +133,7 @@ pub fn an_old_disk_brings_nothing_back() {
                 set_state(&mut world, &[at], NodeState::Out);
                 repair(&world, true);
                 let ids = [home.clone()];
-                world.config = world.pool().forget(&ids, false, &settings()).unwrap();
+                world.config = world.pool().members().forget(&ids, false, &settings()).unwrap();
                 world.away.clear();
             }
         }
@@ -148,10 +148,10 @@ pub fn an_old_disk_brings_nothing_back() {
         let at_node = |node: &NodeConfig| world.open_node(node);
         if way == 1 {
             let node = NodeConfig::new(&home, &format!("memory://{at}"));
-            let refused = world.pool().add_node(node, [9; 16], &at_node, &settings());
+            let refused = world.pool().members().add_node(node, [9; 16], &at_node, &settings());
             assert_eq!(refused.unwrap_err().kind(), ErrorKind::Refused);
             let node = NodeConfig::new("other", &format!("memory://{at}"));
-            let refused = world.pool().add_node(node, [9; 16], &at_node, &settings());
+            let refused = world.pool().members().add_node(node, [9; 16], &at_node, &settings());
             assert!(refused.unwrap_err().to_string().contains("not believed"));
         }
         let report = scrub_at(&world, 10_000 + 50 * 3_600_000);
@@ -300,18 +300,21 @@ pub fn a_lost_majority_is_given_up_by_force() {
     world.disks[1] = Disk::new(MemoryBackend::new());
     world.disks[2] = Disk::new(MemoryBackend::new());
     let at_place = |node: &NodeConfig| world.open_node(node);
-    let newest = |force| Pool::newest(known.clone(), force, &at_place, &settings());
+    let newest = |force| Membership::newest(known.clone(), force, &at_place, &settings());
     assert!(matches!(newest(false), Err(PoolError::MapNotAgreed { .. })));
     let pool = open(&world, newest(true).unwrap());
     assert_eq!(pool.config().revision, 2);
     let lost = [1, 2].map(|at: usize| known.node[at].id.clone());
-    assert!(matches!(pool.forget(&lost, false, &settings()), Err(PoolError::MapNotAgreed { .. })));
-    let mut config = pool.forget(&lost, true, &settings()).unwrap();
+    assert!(matches!(
+        pool.members().forget(&lost, false, &settings()),
+        Err(PoolError::MapNotAgreed { .. })
+    ));
+    let mut config = pool.members().forget(&lost, true, &settings()).unwrap();
     // One node decides, and others may join it.
     for at in [1, 2] {
         let node = NodeConfig::new(&known.node[at].id, &known.node[at].url);
         let pool = open(&world, config);
-        config = pool.add_node(node, [at as u8; 16], &at_place, &settings()).unwrap();
+        config = pool.members().add_node(node, [at as u8; 16], &at_place, &settings()).unwrap();
     }
     let out = config.position(&known.node[3].id).unwrap();
     world.config = config;
@@ -330,9 +333,11 @@ pub fn a_node_that_joined_is_no_loss() {
         world.disks.push(Disk::new(MemoryBackend::new()));
         let node = NodeConfig::new("n05", "memory://5");
         let open = |node: &NodeConfig| world.open_node(node);
-        world.config = world.pool().add_node(node, world.run(), &open, &settings()).unwrap();
+        world.config =
+            world.pool().members().add_node(node, world.run(), &open, &settings()).unwrap();
         if forgotten {
-            world.config = world.pool().forget(&["n01".into()], false, &settings()).unwrap();
+            world.config =
+                world.pool().members().forget(&["n01".into()], false, &settings()).unwrap();
         }
         assert!(!world.config.is_settled());
         let lost = world.config.position("n02").unwrap();
@@ -373,7 +378,7 @@ pub fn a_missing_copy_is_counted_once() {
     world.put("small", &data(40, 1)).unwrap();
     let index = refreshed(&world);
     let copies = world.pool().manifest("small").unwrap().copies;
-    world.config = world.pool().forget(&copies[..1], false, &settings()).unwrap();
+    world.config = world.pool().members().forget(&copies[..1], false, &settings()).unwrap();
     let mut queue = RepairQueue::new(Rules::default());
     let req = ScrubRequest { now_ms: 9_000, ..ScrubRequest::default() };
     world.pool().scrub(&index, &mut queue, &req, &settings()).unwrap();
@@ -521,13 +526,13 @@ pub fn what_is_lost_with_a_node_is_named_before_it_is_given_up() {
     let index = Index::in_memory().unwrap();
     world.away.clear();
     index.refresh(&world.pool(), b"", &Silent).unwrap();
-    let (names, count) = pool.lost_without(&two, &index, 10).unwrap();
+    let (names, count) = pool.members().lost_without(&two, &index, 10).unwrap();
     assert!(count >= 1 && names.contains(&"large".to_owned()), "{names:?}");
     // Too many are unavailable to agree on anything.
-    let refused = pool.forget(&two, false, &settings()).unwrap_err();
+    let refused = pool.members().forget(&two, false, &settings()).unwrap_err();
     assert!(matches!(refused, PoolError::MapNotAgreed { .. }), "{refused}");
     assert_eq!(refused.kind(), ErrorKind::NotRecoverable);
-    world.config = pool.forget(&two, true, &settings()).unwrap();
+    world.config = pool.members().forget(&two, true, &settings()).unwrap();
     assert_eq!((world.config.node.len(), world.config.gone.len()), (2, 2));
 }
 
@@ -543,7 +548,7 @@ pub fn an_old_map_is_refused() {
     let end = pool.put(&put, &mut StreamSource::new(&b"new"[..]), &settings());
     assert!(matches!(end, Err(PoolError::MapChanged { have: 1, newest: 2, .. })), "{end:?}");
     assert!(pool.check_map().is_err() && pool.stat("x").is_err());
-    assert!(pool.set_state(&["n01".into()], NodeState::Out, false, &settings()).is_err());
+    assert!(pool.members().set_state(&["n01".into()], NodeState::Out, false, &settings()).is_err());
     assert!(world.get("x").unwrap() == data(6_000, 1));
     // A change that reached few nodes is completed by whoever finds it.
     let next = world.newest();
@@ -562,10 +567,10 @@ pub fn a_description_that_was_edited_is_agreed_on() {
     let mut world = World::new("rs:3+2", 9);
     world.put("x", &data(6_000, 1)).unwrap();
     let mut mine = world.newest();
-    assert_eq!(world.pool().edited(&settings()).unwrap(), None);
+    assert_eq!(world.pool().members().edited(&settings()).unwrap(), None);
     mine.policy.manifest_copies = 4;
     mine.node[2].weight = 3.0;
-    let agreed = open(&world, mine.clone()).edited(&settings()).unwrap().unwrap();
+    let agreed = open(&world, mine.clone()).members().edited(&settings()).unwrap().unwrap();
     assert_eq!((agreed.revision, agreed.past.len(), agreed.past[0].copies), (2, 1, 3));
     // What was put with three copies is read until it has four.
     for away in pairs(9) {
@@ -577,5 +582,8 @@ pub fn a_description_that_was_edited_is_agreed_on() {
     assert_eq!(world.pool().manifest("x").unwrap().copies.len(), 4);
     let mut wrong = world.newest();
     wrong.node.pop();
-    assert_eq!(open(&world, wrong).edited(&settings()).unwrap_err().kind(), ErrorKind::Refused);
+    assert_eq!(
+        open(&world, wrong).members().edited(&settings()).unwrap_err().kind(),
+        ErrorKind::Refused
+    );
 }

@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use kiln_pool::{
-    GetReport, GetRequest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport, PutRequest,
+    GetReport, GetRequest, Membership, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport,
+    PutRequest,
 };
 use kiln_store::{
     Backend, Extensions, Locks, MemoryBackend, ReadAt, StagedBackend, StoreError, WriteLock,
@@ -126,7 +127,7 @@ impl World {
     /// The pool's map in force.
     pub fn newest(&self) -> PoolConfig {
         let open = |node: &NodeConfig| self.open_node(node);
-        Pool::newest(self.config.clone(), false, &open, &settings()).unwrap()
+        Membership::newest(self.config.clone(), false, &open, &settings()).unwrap()
     }
 
     pub fn run(&self) -> [u8; 16] {
@@ -176,7 +177,7 @@ impl World {
     pub fn take_disk(&mut self, node: usize) {
         let pool = self.pool();
         let (config, open) = (pool.config().node[node].clone(), |node: &_| self.open_node(node));
-        self.config = pool.replace_disk(config, self.run(), &open, &settings()).unwrap();
+        self.config = pool.members().replace_disk(config, self.run(), &open, &settings()).unwrap();
     }
 }
 

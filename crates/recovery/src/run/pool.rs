@@ -257,7 +257,7 @@ impl Shared<'_> {
         }
         let next = self.scheduler().surveyed(recovery.now(), &status, wants);
         let Next::Settle = next else { return Ok(next) };
-        if let Err(error) = pool.settle(&status, &index, &recovery.settings) {
+        if let Err(error) = pool.members().settle(&status, &index, &recovery.settings) {
             recovery.control.warn(&error.to_string());
         }
         Ok(self.scheduler().idle(recovery.now()))
@@ -271,7 +271,7 @@ impl Shared<'_> {
                 control.warn(&said);
             }
             let given_up = |id: &str| self.scheduler().gave_up_node(now, id);
-            match pool.attend(given_up, &self.recovery.settings) {
+            match pool.members().attend(given_up, &self.recovery.settings) {
                 Ok(None) => return Ok(pool),
                 // Others may have gone meanwhile.
                 Ok(Some(_)) => pool = self.reopen()?,

@@ -293,7 +293,7 @@ impl<'a> Keeper<'a> {
         let not_in = pool.config().node.iter().filter(|node| !node.state.is_in());
         let ids: Vec<String> = not_in.map(|node| node.id.clone()).collect();
         if !ids.is_empty() {
-            return self.changed(pool.set_state(&ids, NodeState::In, false, &settings()));
+            return self.changed(pool.members().set_state(&ids, NodeState::In, false, &settings()));
         }
         true
     }
@@ -316,7 +316,7 @@ impl<'a> Keeper<'a> {
     /// the pool from then on is what is asked without force.
     fn give_up(&self, pool: &Pool, gone: &[NodeConfig]) -> bool {
         let ids: Vec<String> = gone.iter().map(|node| node.id.clone()).collect();
-        match pool.forget(&ids, false, &settings()) {
+        match pool.members().forget(&ids, false, &settings()) {
             Err(PoolError::MapNotAgreed { .. }) => {}
             // Its history is full, and the lost ones were out: they are given up as they are.
             ordinary => {
@@ -326,9 +326,9 @@ impl<'a> Keeper<'a> {
         }
         let index = Index::in_memory().unwrap();
         index.refresh(pool, b"", &Silent).unwrap();
-        let (lost, _) = pool.lost_without(&ids, &index, 10).unwrap();
+        let (lost, _) = pool.members().lost_without(&ids, &index, 10).unwrap();
         assert!(self.run.scenario.overload || lost.is_empty(), "{lost:?} are lost with {ids:?}");
-        if !self.changed(pool.forget(&ids, true, &settings())) {
+        if !self.changed(pool.members().forget(&ids, true, &settings())) {
             return false;
         }
         self.run.count("given up by force");
@@ -340,7 +340,7 @@ impl<'a> Keeper<'a> {
             locked(&self.run.untaken).remove(&host);
             let (node, disk) = (node_at(host), ClusterRun::run_id(self.client));
             let pool = self.run.open(self.client, &network).unwrap();
-            self.changed(pool.add_node(node, disk, &open, &settings()))
+            self.changed(pool.members().add_node(node, disk, &open, &settings()))
         })
     }
 

@@ -120,7 +120,7 @@ impl<'a> Operator<'a> {
         let Some(host) = self.some(&free) else { return Ok(()) };
         let network = self.client.network();
         let open = |node: &NodeConfig| open_node(&network, node);
-        let add = |disk| pool.add_node(node_at(host), disk, &open, &settings());
+        let add = |disk| pool.members().add_node(node_at(host), disk, &open, &settings());
         let files = |disk: &MemoryBackend| {
             let names = disk.list().unwrap_or_default();
             names.iter().any(|name| NodeFile::parse(name).is_some())
@@ -159,7 +159,7 @@ impl<'a> Operator<'a> {
         let Some(node) = known.or_else(|| self.spare(pool)) else { return Ok(()) };
         let ids = [node.id.clone()];
         if node.state.is_in() {
-            let config = pool.set_state(&ids, NodeState::Leaving, false, &settings())?;
+            let config = pool.members().set_state(&ids, NodeState::Leaving, false, &settings())?;
             self.did("drain begun", &config);
         }
         self.recover(false)?;
@@ -177,7 +177,7 @@ impl<'a> Operator<'a> {
             && pool.config().is_settled()
             && volumes::leaves(self.run, self.client, &node.id)?
         {
-            let config = pool.forget(&ids, false, &settings())?;
+            let config = pool.members().forget(&ids, false, &settings())?;
             self.did("drained", &config);
         }
         Ok(())
@@ -188,7 +188,8 @@ impl<'a> Operator<'a> {
         // Until then there are objects.
         self.client.sleep(millis(&mut self.random, 20_000));
         let Some(node) = self.spare(pool) else { return Ok(()) };
-        let config = pool.set_state(&[node.id], NodeState::Leaving, false, &settings())?;
+        let config =
+            pool.members().set_state(&[node.id], NodeState::Leaving, false, &settings())?;
         self.did("drain handed over", &config);
         self.client.sleep(millis(&mut self.random, 45_000));
         Ok(())
@@ -197,14 +198,14 @@ impl<'a> Operator<'a> {
     fn undo(&mut self, pool: &Pool) -> Result<(), PoolError> {
         let leaving = Self::nodes(pool, NodeState::Leaving);
         let Some(node) = self.some(&leaving) else { return Ok(()) };
-        let config = pool.set_state(&[node.id], NodeState::In, false, &settings())?;
+        let config = pool.members().set_state(&[node.id], NodeState::In, false, &settings())?;
         self.did("drain undone", &config);
         Ok(())
     }
 
     /// As `kiln repair --away` does.
     fn repair_away(&mut self, pool: &Pool) -> Result<(), PoolError> {
-        if let Some(config) = pool.attend(|_| true, &settings())? {
+        if let Some(config) = pool.members().attend(|_| true, &settings())? {
             self.did("done without, or taken back", &config);
         }
         self.recover(true)
@@ -216,11 +217,11 @@ impl<'a> Operator<'a> {
         let ids = [node.id.clone()];
         let index = Index::in_memory()?;
         index.refresh(pool, b"", &Silent)?;
-        let (_, lost) = pool.lost_without(&ids, &index, 1)?;
+        let (_, lost) = pool.members().lost_without(&ids, &index, 1)?;
         if lost > 0 || !self.may_hurt(host_of(&node)) {
             return Ok(());
         }
-        let config = pool.forget(&ids, false, &settings())?;
+        let config = pool.members().forget(&ids, false, &settings())?;
         self.did("forgotten", &config);
         Ok(())
     }
@@ -247,7 +248,7 @@ impl<'a> Operator<'a> {
     fn weigh(&mut self, pool: &Pool) -> Result<(), PoolError> {
         let at = self.random.below(pool.config().node.len() as u64) as usize;
         let weight = [0.5, 1.0, 3.0][self.random.below(3) as usize];
-        let config = pool.change(false, &settings(), |next| {
+        let config = pool.members().change(false, &settings(), |next| {
             next.node[at].weight = weight;
             Ok(())
         })?;
@@ -260,7 +261,7 @@ impl<'a> Operator<'a> {
         index.refresh(pool, b"", &Silent)?;
         let now_ms = self.run.now_ms(self.client);
         let request = RebalanceRequest { now_ms, dry_run: false };
-        let report = pool.rebalance(&index, &request, &settings())?;
+        let report = pool.repairer().rebalance(&index, &request, &settings())?;
         self.run.say(self.client, || format!("rebalanced: {report:?}"));
         let mut counts = locked(&self.run.counts);
         *counts.entry("shards moved".to_owned()).or_default() += report.shards_moved;

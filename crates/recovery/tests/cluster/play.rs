@@ -7,8 +7,8 @@ use std::time::Duration;
 use kiln_net::Network;
 
 use kiln_pool::{
-    GetRequest, Helpers, Index, NodeConfig, Pool, PoolConfig, PoolError, PutRequest, Settings,
-    Silent, StreamSource,
+    GetRequest, Helpers, Index, Membership, NodeConfig, Pool, PoolConfig, PoolError, PutRequest,
+    Settings, Silent, StreamSource,
 };
 use kiln_recovery::HelpingAgents;
 use kiln_recovery::sim::{Client, Cluster, Random};
@@ -199,7 +199,7 @@ impl ClusterRun {
         let open = |node: &NodeConfig| open_node(network, node);
         let sequence = client.sequence();
         let settings = Settings { sequence: Some(&sequence), ..settings() };
-        let config = Pool::newest(known, force, &open, &settings)?;
+        let config = Membership::newest(known, force, &open, &settings)?;
         self.write_down(&config);
         let pool = Pool::open(config, &open)?;
         Ok(pool.in_sequence(sequence.clone()))
@@ -238,7 +238,9 @@ impl ClusterRun {
                 let node = pool.config().node.iter().find(|node| host_of(node) == host);
                 // It may have been given up meanwhile.
                 let Some(node) = node.cloned() else { return Ok(None) };
-                pool.replace_disk(node, Self::run_id(client), &open, &settings()).map(Some)
+                pool.members()
+                    .replace_disk(node, Self::run_id(client), &open, &settings())
+                    .map(Some)
             });
             self.say(client, || format!("took the new disk of host {host}: {taken:?}"));
             match taken {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kiln_pool::{NodeConfig, Pool, PoolConfig, PoolError, Settings};
+use kiln_pool::{Membership, NodeConfig, Pool, PoolConfig, PoolError, Settings};
 use kiln_recovery::sim::{Client, Random};
 use kiln_volume::{CreateRequest, LogReport, Op, OpenRequest, Rim, Volume, VolumeError};
 
@@ -410,6 +410,6 @@ fn open_newest(configs: &Mutex<Vec<PoolConfig>>, client: &Client) -> Result<Pool
     let settings = Settings { sequence: Some(&sequence), ..settings() };
     let known = locked(configs).last().cloned().unwrap_or_else(|| unreachable!());
     let known = PoolConfig { repairer: client.number() as u64 + 1, ..known };
-    let config = Pool::newest(known, false, &open, &settings)?;
+    let config = Membership::newest(known, false, &open, &settings)?;
     Ok(Pool::open(config, &open)?.in_sequence(sequence.clone()))
 }

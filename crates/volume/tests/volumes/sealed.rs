@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use kiln_pool::{Index, NodeConfig, Pool, PoolConfig, PoolError, PoolKeys, Settings, Silent};
+use kiln_pool::{
+    Index, Membership, NodeConfig, Pool, PoolConfig, PoolError, PoolKeys, Settings, Silent,
+};
 use kiln_store::{Backend, checksum, write_whole};
 use kiln_testkit::FaultyBackend;
 use kiln_volume::{Op, OpenRequest, Rim, Volume, VolumeError};
@@ -112,7 +114,7 @@ fn newest(config: &PoolConfig, disks: &Disks) -> Result<Pool, PoolError> {
     let pool = Pool::open(config.clone(), &open)?;
     let Err(PoolError::MapChanged { .. }) = pool.check_map() else { return Ok(pool) };
     let known = pool.config().clone();
-    Pool::open(Pool::newest(known, false, &open, &Settings::new(&Silent))?, &open)
+    Pool::open(Membership::newest(known, false, &open, &Settings::new(&Silent))?, &open)
 }
 
 /// The pool as a server has it, which follows its map.
@@ -128,7 +130,7 @@ fn following(cluster: &Cluster) -> Arc<Rim> {
 fn exchange(cluster: &mut Cluster, keys: PoolKeys) {
     cluster.config.keys = keys;
     let pool = newest(&cluster.config, &cluster.disks).unwrap();
-    cluster.config = pool.begin_sealing(&Settings::new(&Silent)).unwrap().unwrap();
+    cluster.config = pool.members().begin_sealing(&Settings::new(&Silent)).unwrap().unwrap();
 }
 
 /// Has it believe nothing else.
@@ -137,7 +139,7 @@ fn seal_all(cluster: &mut Cluster) {
     let index = index.unwrap();
     index.refresh(&pool, b"", &Silent).unwrap();
     let now_ms = 1_700_000_000_000;
-    cluster.config = pool.seal_all(&index, now_ms, &Settings::new(&Silent)).unwrap().0;
+    cluster.config = pool.members().seal_all(&index, now_ms, &Settings::new(&Silent)).unwrap().0;
 }
 
 #[test]

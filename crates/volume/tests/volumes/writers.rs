@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_pool::{
-    Index, NodeConfig, NodeState, Policy, Pool, PoolConfig, PoolError, RecoverRequest, Sequence,
-    Settings, Silent,
+    Index, Membership, NodeConfig, NodeState, Policy, Pool, PoolConfig, PoolError, RecoverRequest,
+    Sequence, Settings, Silent,
 };
 use kiln_store::{Backend, MemoryBackend, Operation, StoreError};
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
@@ -84,7 +84,7 @@ impl World {
         let sequence = Sequence::new(|_| 0);
         let settings = Settings { sequence: Some(&sequence), ..Settings::new(&Silent) };
         let known = self.config.lock().unwrap().clone();
-        let map = Pool::newest(known, false, &open, &settings)?;
+        let map = Membership::newest(known, false, &open, &settings)?;
         self.config.lock().unwrap().clone_from(&map);
         Ok(Pool::open(map, &open)?.in_sequence(sequence))
     }
@@ -120,7 +120,7 @@ impl World {
     fn repair(&self) -> Result<(), PoolError> {
         let sequence = Sequence::new(|_| 0);
         let settings = Settings { sequence: Some(&sequence), ..Settings::new(&Silent) };
-        self.pool()?.attend(|_| false, &settings)?;
+        self.pool()?.members().attend(|_| false, &settings)?;
         let (pool, index) = (self.pool()?, Index::in_memory()?);
         index.refresh(&pool, b"", &Silent)?;
         let req = RecoverRequest { now_ms: 5_000, away: false, dry_run: false };
@@ -134,18 +134,18 @@ impl World {
         let settings = Settings::new(&Silent);
         let ids = [id.to_owned()];
         let pool = self.pool().unwrap();
-        pool.set_state(&ids, NodeState::Leaving, false, &settings).unwrap();
+        pool.members().set_state(&ids, NodeState::Leaving, false, &settings).unwrap();
         if let Some(writer) = writer {
             writer.attend().unwrap();
         }
         self.repair().unwrap();
-        self.pool().unwrap().forget(&ids, false, &settings).unwrap();
+        self.pool().unwrap().members().forget(&ids, false, &settings).unwrap();
         self.disks.lock().unwrap().insert(id.to_owned(), Disk::of(MemoryBackend::new()));
         let node = NodeConfig::new(&format!("{id}x"), &format!("memory://{id}x"));
         let fresh = Disk::of(MemoryBackend::new());
         self.disks.lock().unwrap().insert(node.id.clone(), fresh);
         let open = |node: &NodeConfig| open_disk(&self.disks, node);
-        self.pool().unwrap().add_node(node, self.id(), &open, &settings).unwrap();
+        self.pool().unwrap().members().add_node(node, self.id(), &open, &settings).unwrap();
         self.repair().unwrap();
     }
 

@@ -1,7 +1,7 @@
 //! `kiln pool add-node`
 
 use clap::Args;
-use kiln_pool::{NodeConfig, Pool};
+use kiln_pool::{Membership, NodeConfig};
 use kiln_store::Absent;
 
 use super::node;
@@ -59,9 +59,9 @@ impl AddNode {
         let here = config.position(&self.id).map(|at| config.node[at].clone());
         // One of the two is there, by what was refused above.
         let Some(node) = new.or(here) else { return Err(wrong("where is it?".into())) };
-        let take = if self.replace { Pool::replace_disk } else { Pool::add_node };
+        let take = if self.replace { Membership::replace_disk } else { Membership::add_node };
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Create);
-        let config = take(&pool, node, fresh_run(), &open, &setup.settings())?;
+        let config = take(&pool.members(), node, fresh_run(), &open, &setup.settings())?;
         self.pool.reopen(config.clone(), setup)?;
         if setup.json {
             Stream::Stdout.json(&config)?;

@@ -56,7 +56,8 @@ impl Drain {
             // Check that there is room elsewhere before anything is moved.
             config.node[at].state = state;
             check_domains(&config)?;
-            self.pool.reopen(pool.set_state(&ids, state, false, &setup.settings())?, setup)?
+            self.pool
+                .reopen(pool.members().set_state(&ids, state, false, &setup.settings())?, setup)?
         };
         if self.undo {
             return Ok(Exit::Done);
@@ -84,7 +85,7 @@ impl Drain {
             setup.observer.warn(&problem);
             return Ok(Exit::Damaged);
         }
-        self.pool.reopen(pool.forget(&ids, false, &setup.settings())?, setup)?;
+        self.pool.reopen(pool.members().forget(&ids, false, &setup.settings())?, setup)?;
         Ok(Exit::Done)
     }
 

@@ -45,7 +45,8 @@ impl Forget {
         let rim = volumes::rim_over(pool, &self.pool, setup);
         let pool = rim.pool();
         let index = self.pool.index_to_list(&pool, setup)?;
-        let (mut lost, mut lost_count) = pool.lost_without(&self.ids, &index, MAX_TOLD)?;
+        let (mut lost, mut lost_count) =
+            pool.members().lost_without(&self.ids, &index, MAX_TOLD)?;
         let logs = logs::all(&rim, &index, setup)?;
         for log in logs.iter().filter(|log| log.is_lost_without(&self.ids)) {
             lost_count += 1;
@@ -68,7 +69,7 @@ impl Forget {
                  pool will split-brain",
             );
         }
-        let config = pool.forget(&self.ids, self.force, &setup.settings())?;
+        let config = pool.members().forget(&self.ids, self.force, &setup.settings())?;
         self.pool.reopen(config.clone(), setup)?;
         if setup.json {
             Stream::Stdout.json(&config)?;

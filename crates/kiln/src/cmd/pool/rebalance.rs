@@ -33,7 +33,7 @@ impl Rebalance {
         }
         let index = self.pool.index(&pool, setup)?;
         let req = RebalanceRequest { now_ms: now_ms(), dry_run: self.dry_run };
-        let outcome = pool.rebalance(&index, &req, &setup.settings());
+        let outcome = pool.repairer().rebalance(&index, &req, &setup.settings());
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();

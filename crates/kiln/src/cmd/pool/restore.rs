@@ -71,7 +71,7 @@ impl Restore {
         };
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
         match Pool::open(config.clone(), &open) {
-            Ok(pool) => pool.check_unsealed()?,
+            Ok(pool) => pool.members().check_unsealed()?,
             // Without its key it can be written, and not used.
             Err(PoolError::NoKey { .. }) => {}
             Err(error) => return Err(error.into()),

@@ -1,7 +1,7 @@
 //! `kiln pool seal`
 
 use clap::Args;
-use kiln_pool::{NodeConfig, Pool, PoolConfig, SealReport};
+use kiln_pool::{Membership, NodeConfig, PoolConfig, SealReport};
 use kiln_store::Absent;
 
 use super::create::warn_of_key;
@@ -46,14 +46,14 @@ impl Seal {
         if self.new_key {
             return self.another_key(made, pool.config(), setup);
         }
-        if let Some(config) = pool.begin_sealing(&setup.settings())? {
+        if let Some(config) = pool.members().begin_sealing(&setup.settings())? {
             pool = self.pool.reopen(config, setup)?;
         }
         let index = self.pool.index(&pool, setup)?;
         // What a volume's log has must count when the seals of before do not any more.
         let rim = volumes::rim_over(pool, &self.pool, setup);
         logs::reseal(&rim, &index, setup)?;
-        let outcome = rim.pool().seal_all(&index, now_ms(), &setup.settings());
+        let outcome = rim.pool().members().seal_all(&index, now_ms(), &setup.settings());
         setup.observer.finish();
         let (config, report) = outcome?;
         self.pool.write(&config)?;
@@ -78,7 +78,7 @@ impl Seal {
             return Err(Failure::Flag { flag: "--lost-key", problem });
         }
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
-        self.pool.write(&Pool::without_key(config, &open, &setup.settings())?)
+        self.pool.write(&Membership::without_key(config, &open, &setup.settings())?)
     }
 
     /// Adds a key, unless one is there that does not seal yet: of a run that was cut short.

@@ -65,7 +65,7 @@ struct Shown<'a> {
 /// Updates the members: nodes that are back take part, and with `away` those that are unavailable
 /// do not, so that readers look for nothing there and further losses are survived.
 fn members(pool: Pool, flags: &PoolFlags, away: bool, setup: &Setup) -> Result<Pool, Failure> {
-    let pool = match pool.attend(|_| away, &setup.settings())? {
+    let pool = match pool.members().attend(|_| away, &setup.settings())? {
         Some(config) => flags.reopen(config, setup)?,
         None => pool,
     };

@@ -6,9 +6,10 @@ use kiln_stripe::{Depth, Result, Settings, Silent};
 
 use super::PoolStatus;
 use crate::Key;
+use crate::Listed;
 use crate::index::{ASKED, Index};
 use crate::repair::queue::{Damaged, RepairQueue};
-use crate::{Listed, Pool};
+use crate::repair::repairer::Repairer;
 
 /// What is wrong with one object, while nodes are gone through.
 #[derive(Clone, Debug, Default)]
@@ -101,11 +102,11 @@ impl Counted<'_> {
     }
 }
 
-impl Pool {
+impl Repairer<'_> {
     /// Which nodes can be used.
     pub(super) fn seen(&self, status: &PoolStatus) -> Seen {
         let present: Vec<bool> = status.nodes.iter().map(|row| row.present).collect();
-        let all = present.iter().all(|here| *here) && !self.is_backfilling();
+        let all = present.iter().all(|here| *here) && !self.map.is_backfilling();
         Seen { present, all }
     }
 
@@ -120,13 +121,13 @@ impl Pool {
         let mut lack = lacks.get(&key).cloned().unwrap_or_default();
         // Nodes that left the pool altogether hold nothing.
         for (at, node) in listed.nodes.iter().enumerate() {
-            if self.config.position(node).is_none() {
+            if self.map.config.position(node).is_none() {
                 lack.lost.push(at as u16);
             }
         }
         lack.lost.sort_unstable();
         lack.lost.dedup();
-        let gone = |id: &&String| self.config.position(id).is_none();
+        let gone = |id: &&String| self.map.config.position(id).is_none();
         // What a scrub found may be one of those that are counted here.
         let manifests = usize::from(lack.manifests) + listed.manifests.iter().filter(gone).count();
         let manifests = manifests.max(usize::from(lack.under_replicated));
@@ -139,11 +140,11 @@ impl Pool {
         }
         let unreachable = self.unreachable(listed, &lack.lost);
         // A code that this program cannot do is counted as if any k shards were enough.
-        let of_data = self.codec(&listed.code).map_or_else(
+        let of_data = self.map.codec(&listed.code).map_or_else(
             |_| listed.m() as i32 - unreachable.len() as i32,
             |codec| codec.margin(&unreachable),
         );
-        let away = |id: &&String| self.config.position(id).is_some_and(|at| !seen.present[at]);
+        let away = |id: &&String| self.map.config.position(id).is_some_and(|at| !seen.present[at]);
         let copies_away = listed.manifests.iter().filter(away).count();
         let mut margin = listed.manifests.len() as i32 - 1 - (manifests + copies_away) as i32;
         if listed.k > 0 {
@@ -163,10 +164,10 @@ impl Pool {
     /// force, and whether some are.
     fn spare_homes(&self, key: &Key, listed: &Listed, seen: &Seen) -> (i32, bool) {
         let (mut least, mut any) = (i32::MAX, false);
-        for homes in self.config.homes(key) {
+        for homes in self.map.config.homes(key) {
             let answers = |at: usize| {
-                let has = || listed.manifests.contains(&self.nodes[at].config.id);
-                seen.present[at] && (!self.is_newer_than(at, homes.since) || has())
+                let has = || listed.manifests.contains(&self.map.nodes[at].config.id);
+                seen.present[at] && (!self.map.is_newer_than(at, homes.since) || has())
             };
             let spare = homes.spare(answers);
             any |= spare + 1 < homes.copies as i32;
@@ -187,9 +188,9 @@ impl Pool {
     ) -> Result<()> {
         for keys in doubtful.chunks(ASKED) {
             let (mut renewed, mut forgotten) = (Vec::new(), Vec::new());
-            for (key, now) in keys.iter().zip(self.found_now(keys)?) {
+            for (key, now) in keys.iter().zip(self.manifests.found_now(keys)?) {
                 let Some(mut listed) = index.by_key(key)? else { continue };
-                if now.is_removed(&self.config, &listed)
+                if now.is_removed(&self.map.config, &listed)
                     && self.has_no_shard(&listed, lacks.get(key))
                 {
                     forgotten.push(listed.name);
@@ -218,7 +219,7 @@ impl Pool {
     /// Whether the lists of the nodes have none of an object's shards, and all that should were
     /// read.
     fn has_no_shard(&self, listed: &Listed, lack: Option<&Lack>) -> bool {
-        let gone = listed.nodes.iter().filter(|id| self.config.position(id).is_none()).count();
+        let gone = listed.nodes.iter().filter(|id| self.map.config.position(id).is_none()).count();
         let mut lost = lack.map_or(Vec::new(), |lack| lack.lost.clone());
         lost.sort_unstable();
         lost.dedup();
@@ -227,7 +228,7 @@ impl Pool {
 
     /// What an object lacks, by a look at its shards and manifests.
     fn lack_now(&self, key: &Key) -> Result<Lack> {
-        let found = self.ask(key, true)?;
+        let found = self.manifests.ask(key, true)?;
         let health = self.health(&found, Depth::Headers, &[], &Settings::new(&Silent))?;
         let (lost, away) = (health.targets, health.away);
         Ok(Lack { lost, away, manifests: 0, under_replicated: health.under_replicated })
@@ -235,7 +236,7 @@ impl Pool {
 
     /// Whether copies of a manifest are missing; asks the object's homes.
     pub(super) fn lacks_copies(&self, key: &Key) -> Result<bool> {
-        let found = self.ask(key, true)?;
+        let found = self.manifests.ask(key, true)?;
         let Some(manifest) = &found.newest else { return Ok(false) };
         Ok(self.manifest_health(&found, manifest, key).under_replicated)
     }
@@ -243,9 +244,9 @@ impl Pool {
     /// Whether copies of a manifest must be written where every later reader looks: nodes joined or
     /// left, or there are to be more of them.
     pub(super) fn is_misplaced(&self, key: &Key, listed: &Listed) -> bool {
-        let homes = self.config.homes_now(key);
+        let homes = self.map.config.homes_now(key);
         let at_home = |id: &String| {
-            self.config.position(id).is_some_and(|at| homes.positions().any(|home| home == at))
+            self.map.config.position(id).is_some_and(|at| homes.positions().any(|home| home == at))
         };
         listed.manifests.len() < homes.copies || !listed.manifests.iter().all(at_home)
     }
@@ -253,8 +254,10 @@ impl Pool {
     /// Which of these shards cannot be read: those on nodes to be drained still can.
     fn unreachable(&self, listed: &Listed, lost: &[u16]) -> Vec<usize> {
         let drains = |index: &usize| {
-            let at = listed.nodes.get(*index).and_then(|id| self.config.position(id));
-            at.is_some_and(|at| self.nodes[at].config.is_leaving() && self.nodes[at].is_here())
+            let at = listed.nodes.get(*index).and_then(|id| self.map.config.position(id));
+            at.is_some_and(|at| {
+                self.map.nodes[at].config.is_leaving() && self.map.nodes[at].is_here()
+            })
         };
         lost.iter().map(|&index| usize::from(index)).filter(|index| !drains(index)).collect()
     }

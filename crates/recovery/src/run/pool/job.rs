@@ -89,7 +89,8 @@ impl Shared<'_> {
         };
         let (name, agents) = (&want.listed.name, Shared::agents(&pool));
         let looked = self.look_together(at, name);
-        let needs = looked.and_then(|it| pool.needs_of(&it, &req, &self.recovery.settings));
+        let needs =
+            looked.and_then(|it| pool.repairer().needs_of(&it, &req, &self.recovery.settings));
         let lacking = match needs {
             Ok(Needs::Rebuild(lacking)) if agents_can(pool.config(), &agents, &lacking) => {
                 Arc::from(lacking)
@@ -207,7 +208,7 @@ impl Shared<'_> {
     fn look_together(&self, at: usize, name: &str) -> Result<Looked, PoolError> {
         self.together(&self.look_turn, &self.looks, at, name.to_owned(), |names| {
             let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
-            self.pool().look_for(&names)
+            self.pool().repairer().look_for(&names)
         })
     }
 
@@ -216,7 +217,7 @@ impl Shared<'_> {
     fn commit_together(&self, at: usize, rebuilt: &RebuiltShards) -> Result<bool, PoolError> {
         self.together(&self.commit_turn, &self.commits, at, rebuilt.clone(), |rebuilt| {
             let (now_ms, settings) = (self.recovery.control.now_ms(), &self.recovery.settings);
-            self.pool().put_rebuilt(rebuilt, now_ms, settings)
+            self.pool().repairer().put_rebuilt(rebuilt, now_ms, settings)
         })
     }
 

@@ -54,5 +54,5 @@ fn read(shared: &Shared<'_>, after: Option<&str>) -> Result<(ScrubReport, Option
     let now_ms = recovery.control.now_ms();
     let req = ScrubRequest { depth: scrubbing.depth, now_ms, ..ScrubRequest::default() };
     let mut queue = RepairQueue::new(Rules::default());
-    Ok(pool.scrub_part(&index, &mut queue, &req, after, &go_on, &recovery.settings)?)
+    Ok(pool.repairer().scrub_part(&index, &mut queue, &req, after, &go_on, &recovery.settings)?)
 }

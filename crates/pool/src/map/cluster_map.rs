@@ -1,9 +1,7 @@
-//! A pool: many objects over many nodes, found by name.
+//! The cluster map of an open pool: nodes, their places and locks.
 //!
-//! Nodes are [`Backend`]s: folders of this machine, or whatever the caller's opener makes of a URL.
-//! Nothing runs in the background and there is no server: every process that opens a pool can read
-//! and write it. Short locks on the nodes keep commits apart; everything else needs none, because
-//! shards are named after their run and never change, and a manifest is replaced whole.
+//! Nodes are [`Backend`]s: folders of this machine, or places that the caller's opener makes of a
+//! URL. A node is entered when it is first used; short locks on nodes keep commits apart.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -26,32 +24,11 @@ const MAX_CODECS: usize = 32;
 /// Opens the place of a node.
 pub type Opener<'a> = &'a dyn Fn(&NodeConfig) -> Result<Arc<dyn Backend>, StoreError>;
 
-/// An open pool; usable from several threads.
+/// The cluster map of an open pool: its description, the places of its nodes, codecs of its codes.
 ///
-/// ```
-/// use std::{collections::BTreeMap, sync::Arc};
-/// use kiln_pool::{GetRequest, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-/// use kiln_stripe::{Settings, Silent};
-/// use kiln_stripe::StreamSource;
-/// use kiln_store::{Backend, MemoryBackend};
-/// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-/// let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-/// for id in ["a", "b", "c"] {
-///     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-///     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-/// }
-/// let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
-/// let settings = Settings::new(&Silent);
-/// let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
-/// let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
-/// pool.put(&put, &mut StreamSource::new(&bytes[..]), &settings)?;
-/// let mut back = Vec::new();
-/// pool.get(&GetRequest { name: "numbers", range: Some(5_000..5_010) }, &mut back, &settings)?;
-/// assert_eq!(back, bytes[5_000..5_010]);
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
+/// It says which nodes can be used, takes their locks, and runs work on several of them at once.
 #[derive(Debug)]
-pub struct Pool {
+pub struct ClusterMap {
     pub(crate) config: PoolConfig,
     pub(crate) nodes: Vec<PoolNode>,
     codecs: Mutex<HashMap<String, Arc<Codec>>>,
@@ -121,13 +98,13 @@ pub(crate) struct Identity {
     pub(crate) filling: bool,
 }
 
-impl Pool {
+impl ClusterMap {
     /// Opens a pool. Nodes that cannot be opened, or are not marked as nodes of this pool with the
-    /// disk that its map names, are unavailable; [`Pool::away`] says why.
+    /// disk that its map names, are unavailable; [`ClusterMap::away`] says why.
     ///
     /// # Errors
     /// The description is wrong, or no node's place can be opened at all.
-    pub fn open(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
+    pub fn open(config: PoolConfig, open: Opener<'_>) -> Result<ClusterMap> {
         config.check()?;
         config.check_keys()?;
         let nodes: Vec<PoolNode> = (config.node.iter())
@@ -142,14 +119,14 @@ impl Pool {
         if let (false, Some(why)) = (nodes.iter().any(|node| node.opened.is_ok()), why) {
             return Err(none_here(&config, why));
         }
-        Ok(Pool { config, nodes, codecs: Mutex::default(), sequence: None })
+        Ok(ClusterMap { config, nodes, codecs: Mutex::default(), sequence: None })
     }
 
     /// Makes all nodes of a new pool its own and opens it.
     ///
     /// # Errors
     /// A place belongs to a pool already, or cannot be written.
-    pub fn create(mut config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
+    pub fn create(mut config: PoolConfig, open: Opener<'_>) -> Result<ClusterMap> {
         config.check_keys()?;
         for at in 0..config.node.len() {
             // The pool's id is fresh, so this is no other disk's.
@@ -164,7 +141,7 @@ impl Pool {
         for (node, store) in config.node.iter().zip(&stores) {
             take(&config, node, &**store)?;
         }
-        let pool = Pool::open(config, open)?;
+        let pool = ClusterMap::open(config, open)?;
         for (at, store) in pool.present() {
             write_map(store, &pool.nodes[at].config.id, &pool.config, false)?;
         }
@@ -172,7 +149,7 @@ impl Pool {
     }
 
     /// The same pool by another description, with the nodes that were looked at.
-    pub(crate) fn with_config(&self, config: PoolConfig) -> Pool {
+    pub(crate) fn with_config(&self, config: PoolConfig) -> ClusterMap {
         let nodes = (config.node.iter())
             .map(|node| {
                 let known = self.nodes.iter().find(|known| known.config.id == node.id);
@@ -187,12 +164,12 @@ impl Pool {
             })
             .collect();
         let sequence = self.sequence.clone();
-        Pool { config, nodes, codecs: Mutex::default(), sequence }
+        ClusterMap { config, nodes, codecs: Mutex::default(), sequence }
     }
 
     /// The same pool without the nodes that answered when they were used first and do not now;
     /// `None`: all do.
-    pub(crate) fn without_silent(&self) -> Option<Pool> {
+    pub(crate) fn without_silent(&self) -> Option<ClusterMap> {
         let ask = |_, (at, store): (usize, &dyn Backend)| {
             let answers = matches!(identity(store), Ok(Some(_)));
             Ok::<_, Infallible>((!answers).then_some(at))
@@ -229,8 +206,8 @@ impl Pool {
 
     /// The same pool; all that is done with it is done on the caller's thread: for simulations.
     #[must_use]
-    pub fn in_sequence(self, sequence: Sequence) -> Pool {
-        Pool { sequence: Some(sequence), ..self }
+    pub fn in_sequence(self, sequence: Sequence) -> ClusterMap {
+        ClusterMap { sequence: Some(sequence), ..self }
     }
 
     /// Does something for each item, by several threads (see [`in_parallel`]), or on the caller's
@@ -247,7 +224,7 @@ impl Pool {
     /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
     /// # }
     /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
-    /// let lengths = pool.in_parallel(vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
+    /// let lengths = pool.map().in_parallel(vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
     /// assert_eq!(lengths, Ok(vec![1, 2]));
     /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
