@@ -99,10 +99,6 @@ pub struct Index {
 }
 
 /// How an index was brought up to date.
-///
-/// ```
-/// assert_ne!(kiln_pool::Refreshed::All(3), kiln_pool::Refreshed::Changes(3));
-/// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Refreshed {
     /// By looking at so many objects that had changed.

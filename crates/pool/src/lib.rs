@@ -65,7 +65,7 @@ pub use map::config::{MAX_NODES, NodeConfig, NodeState, PastMap, PastNode, PoolC
 pub use map::seal::{PoolKeys, Sealer, Seals};
 pub use members::membership::Membership;
 pub use members::sealing::SealReport;
-pub use pool::Pool;
+pub use pool::{Pool, example_pool};
 pub use repair::object_repair::{ExpectedReads, HealRequest, Healed};
 pub use repair::queue;
 pub use repair::rebalance::{RebalanceReport, RebalanceRequest};

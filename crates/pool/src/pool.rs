@@ -4,9 +4,12 @@
 //! and write it. Short locks on the nodes keep commits apart; everything else needs none, because
 //! shards are named after their run and never change, and a manifest is replaced whole.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::ops::Deref;
+use std::sync::Arc;
 
+use kiln_store::{Backend, MemoryBackend};
 use kiln_stripe::{Result, Sequence, Settings, Source};
 
 use crate::data::reader::ObjectReader;
@@ -17,9 +20,9 @@ use crate::members::membership::Membership;
 use crate::queue::RepairQueue;
 use crate::repair::repairer::Repairer;
 use crate::{
-    GetReport, GetRequest, HealRequest, Healed, Helpers, Index, Manifest, OpenObject, PoolConfig,
-    PoolStatus, PutReport, PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
-    StatReport,
+    GetReport, GetRequest, HealRequest, Healed, Helpers, Index, Manifest, NodeConfig, OpenObject,
+    Policy, PoolConfig, PoolStatus, PutReport, PutRequest, RecoverReport, RecoverRequest,
+    ScrubReport, ScrubRequest, StatReport,
 };
 
 /// An open pool; usable from several threads.
@@ -248,4 +251,20 @@ impl Pool {
     ) -> Result<ScrubReport> {
         self.repairer().scrub(index, queue, req, settings)
     }
+}
+
+/// Returns a pool of three disks in memory, coded `rs:2+1`, for the examples of this documentation.
+///
+/// # Errors
+/// None is known.
+#[doc(hidden)]
+pub fn example_pool() -> Result<Pool> {
+    let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
+    config.node = ["a", "b", "c"].map(|id| NodeConfig::new(id, &format!("memory://{id}"))).into();
+    let disks: BTreeMap<_, _> = config.node.iter().map(|node| (node.id.clone(), disk())).collect();
+    Pool::create(config, &|node| Ok(disks[&node.id].clone()))
+}
+
+fn disk() -> Arc<dyn Backend> {
+    Arc::new(MemoryBackend::new())
 }

@@ -24,10 +24,6 @@ const CHUNK_BYTES_MAX: u64 = 1 << 30;
 const SUB_CHUNK_BYTES_MIN: u64 = 64;
 
 /// One way to read what rebuilds a stripe's lost chunks, in means of a stripe.
-///
-/// ```
-/// assert_eq!(kiln_stripe::ReadCosts::default().reads, 0.0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReadCosts {
     /// Helpers that are read.
@@ -141,11 +137,6 @@ impl Advice {
 }
 
 /// From which size of chunks on what is better.
-///
-/// ```
-/// use kiln_stripe::BreakEven;
-/// assert_eq!(BreakEven::of(&[]), BreakEven { gaps_until: None, pays_from: None });
-/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct BreakEven {
     /// The largest chunk where some gap is read through.

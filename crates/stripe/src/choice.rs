@@ -10,10 +10,6 @@ use crate::windows::Windows;
 /// What the read planner decided for an operation, and why. Times are the model's, for reading all
 /// stripes with every device on its own: the slowest device counts. Where costs add up over devices
 /// ([`kiln_store::device::Devices::adding_up`]) they are the sum of all, in whatever is paid.
-///
-/// ```
-/// assert_eq!(kiln_stripe::ReadsReport::default().window_stripes, 0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReadsReport {
     /// What is done, and for which reason.

@@ -38,10 +38,6 @@ pub const IDENTITY: &str = "kiln-node.toml";
 pub const DESCRIPTION: &str = "kiln-pool.toml";
 
 /// The log of changes on every node, by which an index elsewhere follows: a hint that may be lost.
-///
-/// ```
-/// assert!(kiln_stripe::names::CHANGES.starts_with('.'));
-/// ```
 pub const CHANGES: &str = ".kiln-changes";
 
 /// The name of a shard: `OBJECT.03.kiln`.

@@ -11,11 +11,6 @@ use crate::ReadsReport;
 pub const MAX_DAMAGE_ENTRIES: usize = 1000;
 
 /// A shard, or one chunk of it, that is not as it should be.
-///
-/// ```
-/// let damage = kiln_stripe::Damage { index: Some(3), stripe: Some(7), reason: "rot".into() };
-/// assert_eq!(damage.to_string(), "shard 3, stripe 7: rot");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Damage {
     /// Index of the shard; `None` for a file that does not even say which shard it is.
@@ -59,10 +54,6 @@ pub struct ShardPlace {
 }
 
 /// What an encode did.
-///
-/// ```
-/// assert_eq!(kiln_stripe::EncodeReport::default().seconds, 0.0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EncodeReport {
     /// Object's name.
@@ -100,10 +91,6 @@ pub struct EncodeReport {
 }
 
 /// What a decode did.
-///
-/// ```
-/// assert!(!kiln_stripe::DecodeReport::default().verified);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DecodeReport {
     /// Object's name.
@@ -141,11 +128,6 @@ pub struct DecodeReport {
 }
 
 /// How much [`crate::verify`] reads and computes.
-///
-/// ```
-/// assert!(kiln_stripe::Depth::Headers < kiln_stripe::Depth::Data);
-/// assert_eq!(kiln_stripe::Depth::default(), kiln_stripe::Depth::Data);
-/// ```
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Depth {
@@ -159,11 +141,6 @@ pub enum Depth {
 }
 
 /// What a verify found.
-///
-/// ```
-/// let report = kiln_stripe::VerifyReport::default();
-/// assert!(!report.clean);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct VerifyReport {
     /// Object's name.
@@ -203,10 +180,6 @@ pub struct VerifyReport {
 }
 
 /// Load of one node during a repair.
-///
-/// ```
-/// assert_eq!(kiln_stripe::NodeLoad::default().bytes_sent, 0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeLoad {
     /// Name of the node.
@@ -250,11 +223,6 @@ pub struct Moved {
 /// What a repair did, or (dry run) would do.
 ///
 /// `bytes_*` are chunk data only, as the plan counts them: sub-chunks x stripes.
-///
-/// ```
-/// let report = kiln_stripe::RepairReport::default();
-/// assert_eq!((report.bytes_read, report.read_runs), (0, 0));
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RepairReport {
     /// Object's name.
@@ -348,11 +316,6 @@ impl fmt::Display for Condition {
 }
 
 /// State of one shard of a set.
-///
-/// ```
-/// let shard = kiln_stripe::ShardReport::default();
-/// assert!(shard.name.is_none());
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ShardReport {
     /// Index, 0..n.
@@ -370,10 +333,6 @@ pub struct ShardReport {
 }
 
 /// What headers and trailers say about an object: the answer of `kiln inspect`.
-///
-/// ```
-/// assert!(kiln_stripe::SetReport::default().shards.is_empty());
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SetReport {
     /// Object's name.

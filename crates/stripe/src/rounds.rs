@@ -21,10 +21,6 @@ static LIMIT: AtomicUsize = AtomicUsize::new(READS_MAX);
 /// Lets this process read at most so many shards at the same time, beside one of each worker: 1
 /// reads those of a stripe one after the other. Counts if it is said before anything is read; more
 /// than 32 are taken as 32.
-///
-/// ```
-/// kiln_stripe::limit_readers(std::num::NonZeroUsize::MIN);
-/// ```
 pub fn limit_readers(readers: NonZeroUsize) {
     LIMIT.store(readers.get().min(READS_MAX), Ordering::Relaxed);
 }

@@ -36,11 +36,6 @@ pub trait Observer: Sync {
 }
 
 /// An observer that says nothing.
-///
-/// ```
-/// use kiln_stripe::{Observer, Silent};
-/// Silent.warn("nobody hears this");
-/// ```
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Silent;
 

@@ -23,11 +23,6 @@ use crate::ShardSet;
 const MAX_LISTED: usize = 100_000;
 
 /// Bytes of an object that cannot be had.
-///
-/// ```
-/// let gap = kiln_files::Missing { start: 4096, length: 512 };
-/// assert_eq!(gap.start + gap.length, 4608);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
     /// Offset of the first of them within the object.

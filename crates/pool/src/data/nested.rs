@@ -16,10 +16,6 @@ use crate::manifest::quorum::Found;
 use crate::{Index, MAX_NAME};
 
 /// Last word of the name of a folder's own object.
-///
-/// ```
-/// assert_eq!(kiln_pool::attributes_in("photos"), "photos/.kiln-attributes");
-/// ```
 pub const ATTRIBUTES: &str = ".kiln-attributes";
 
 /// What such an object says of a folder of which nothing else is known.
@@ -93,18 +89,9 @@ impl ObjectWriter<'_> {
     /// kept apart.
     ///
     /// ```
-    /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{Index, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-    /// # use kiln_stripe::PoolError;
-    /// # use kiln_stripe::{Settings, Silent, StreamSource};
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// # for id in ["a", "b", "c"] {
-    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// # }
-    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # use kiln_pool::{Index, PutRequest};
+    /// # use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
+    /// # let pool = kiln_pool::example_pool()?;
     /// let index = || {
     ///     let index = Index::in_memory().ok()?;
     ///     index.refresh(&pool, b"this boot", &Silent).ok().map(|_| index)

@@ -25,18 +25,9 @@ const MOST_PARTS: usize = 128;
 /// An object whose manifest was looked up; its shards are opened when they are first read.
 ///
 /// ```
-/// # use std::{collections::BTreeMap, sync::Arc};
-/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-/// # use kiln_stripe::{Settings, Silent};
-/// # use kiln_stripe::StreamSource;
-/// # use kiln_store::{Backend, MemoryBackend};
-/// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-/// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-/// # for id in ["a", "b", "c"] {
-/// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-/// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-/// # }
-/// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+/// # use kiln_pool::PutRequest;
+/// # use kiln_stripe::{Settings, Silent, StreamSource};
+/// # let pool = kiln_pool::example_pool()?;
 /// # let settings = Settings::new(&Silent);
 /// # let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
 /// # let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
@@ -102,16 +93,7 @@ impl ObjectReader<'_> {
     /// disks do.
     ///
     /// ```
-    /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// # for id in ["a", "b", "c"] {
-    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// # }
-    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # let pool = kiln_pool::example_pool()?;
     /// assert_eq!(pool.reader().stripe_bytes(1 << 30)?, Some(2 << 20));
     /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
@@ -154,18 +136,9 @@ impl OpenObject {
     /// Nothing is looked up for it.
     ///
     /// ```
-    /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-    /// # use kiln_stripe::{Settings, Silent};
-    /// # use kiln_stripe::StreamSource;
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// # for id in ["a", "b", "c"] {
-    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// # }
-    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # use kiln_pool::PutRequest;
+    /// # use kiln_stripe::{Settings, Silent, StreamSource};
+    /// # let pool = kiln_pool::example_pool()?;
     /// # let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
     /// # let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
     /// # pool.put(&put, &mut StreamSource::new(&bytes[..]), &Settings::new(&Silent))?;
@@ -227,24 +200,15 @@ impl OpenObject {
     /// linear code needs. `false`: a shard more cannot be read, or whole sub-chunks are as good.
     ///
     /// ```
-    /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-    /// # use kiln_stripe::{Settings, Silent};
-    /// # use kiln_stripe::StreamSource;
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// # for id in ["a", "b", "c"] {
-    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// # }
-    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # use kiln_pool::PutRequest;
+    /// # use kiln_stripe::{Settings, Silent, StreamSource};
+    /// # let pool = kiln_pool::example_pool()?;
     /// # let bytes: Vec<u8> = (0..200_000u32).map(|i| (i * 7 % 251) as u8).collect();
     /// # let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
     /// # pool.put(&put, &mut StreamSource::new(&bytes[..]), &Settings::new(&Silent))?;
     /// let object = pool.open_object("numbers")?;
     /// // The disk with its first chunk is lost.
-    /// let disk = &disks[&pool.stat("numbers")?.object.nodes[0]];
+    /// let disk = pool.place(&pool.stat("numbers")?.object.nodes[0]).unwrap();
     /// for name in disk.list()? {
     ///     disk.remove(&name)?;
     /// }

@@ -19,11 +19,6 @@ use crate::map::presence::Asked;
 use crate::{Body, Class, Key, Manifest, NodeFile, Place, Placed, place};
 
 /// What to put.
-///
-/// ```
-/// let put = kiln_pool::PutRequest { name: "a/b", run: [9; 16], now_ms: 0, replace: true };
-/// assert!(put.replace);
-/// ```
 #[derive(Copy, Clone, Debug)]
 pub struct PutRequest<'a> {
     /// The object's name: a relative path of at most 1024 bytes.
@@ -37,10 +32,6 @@ pub struct PutRequest<'a> {
 }
 
 /// What a put did.
-///
-/// ```
-/// assert_eq!(kiln_pool::PutReport::default().size, 0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PutReport {
     /// The object.
@@ -159,18 +150,9 @@ impl ObjectWriter<'_> {
     /// account.
     ///
     /// ```
-    /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-    /// # use kiln_stripe::{PoolError, Settings};
-    /// # use kiln_stripe::{Silent, StreamSource};
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// # for id in ["a", "b", "c"] {
-    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// # }
-    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # use kiln_pool::PutRequest;
+    /// # use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
+    /// # let pool = kiln_pool::example_pool()?;
     /// let settings = Settings::new(&Silent);
     /// let put = |run, over| {
     ///     let req = PutRequest { name: "a", run: [run; 16], now_ms: 0, replace: false };
@@ -227,18 +209,9 @@ impl ObjectWriter<'_> {
     /// own end, in order. Their data may be held in memory, so they should be small, or few.
     ///
     /// ```
-    /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-    /// # use kiln_stripe::{Settings, Silent};
-    /// # use kiln_stripe::{Source, StreamSource};
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// # for id in ["a", "b", "c"] {
-    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// # }
-    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # use kiln_pool::PutRequest;
+    /// # use kiln_stripe::{Settings, Silent, Source, StreamSource};
+    /// # let pool = kiln_pool::example_pool()?;
     /// let put = |name| PutRequest { name, run: [2; 16], now_ms: 0, replace: false };
     /// let (mut one, mut two) = (StreamSource::new(&b"one"[..]), StreamSource::new(&b"two"[..]));
     /// let puts: Vec<(_, &mut dyn Source)> = vec![(put("a"), &mut one), (put("b"), &mut two)];

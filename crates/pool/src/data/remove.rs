@@ -31,18 +31,9 @@ impl ObjectWriter<'_> {
     /// identity. They share locks, questions and syncs.
     ///
     /// ```
-    /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-    /// # use kiln_stripe::{Settings, Silent};
-    /// # use kiln_stripe::StreamSource;
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// # for id in ["a", "b", "c"] {
-    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// # }
-    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # use kiln_pool::PutRequest;
+    /// # use kiln_stripe::{Settings, Silent, StreamSource};
+    /// # let pool = kiln_pool::example_pool()?;
     /// # let settings = Settings::new(&Silent);
     /// let req = PutRequest { name: "a", run: [2; 16], now_ms: 0, replace: false };
     /// pool.put(&req, &mut StreamSource::new(&b"bytes"[..]), &settings)?;

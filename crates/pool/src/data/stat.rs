@@ -9,10 +9,6 @@ use crate::data::shards::ObjectShards;
 use crate::{Body, Key};
 
 /// An object and the state of its files, as far as headers and trailers tell.
-///
-/// ```
-/// assert!(kiln_pool::StatReport::default().shards.is_empty());
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StatReport {
     /// What its manifest says.
@@ -35,10 +31,6 @@ pub struct StatReport {
 }
 
 /// One shard of an object.
-///
-/// ```
-/// assert_eq!(kiln_pool::ShardState::default().problem, None);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ShardState {
     /// Its index.

@@ -6,10 +6,6 @@ use serde::Serialize;
 use crate::{Body, Manifest};
 
 /// An object as a listing shows it.
-///
-/// ```
-/// assert_eq!(kiln_pool::Listed::default().size, 0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Listed {
     /// Its name.

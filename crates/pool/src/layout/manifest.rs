@@ -63,10 +63,6 @@ pub struct Manifest {
 }
 
 /// Where an object's data is.
-///
-/// ```
-/// assert!(!kiln_pool::Body::Deleted.is_data());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// In shards.

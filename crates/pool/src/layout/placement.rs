@@ -12,11 +12,6 @@
 use crate::Key;
 
 /// A node as placement sees it.
-///
-/// ```
-/// let node = kiln_pool::Candidate { id: "n1", domain: "rack-a", weight: 2.0 };
-/// assert!(node.weight > 0.0);
-/// ```
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Candidate<'a> {
     /// Its id, which never changes.

@@ -54,11 +54,6 @@ pub struct Policy {
 }
 
 /// A class of sizes and its code.
-///
-/// ```
-/// let class = kiln_pool::Class { below: Some(4096), code: "inline".into(), sub_chunk: None };
-/// assert!(class.is_inline());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {

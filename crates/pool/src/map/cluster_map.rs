@@ -214,16 +214,7 @@ impl ClusterMap {
     /// thread if this pool is one of a simulation.
     ///
     /// ```
-    /// # use std::{collections::BTreeMap, sync::Arc};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// # for id in ["a", "b", "c"] {
-    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// # }
-    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
+    /// # let pool = kiln_pool::example_pool()?;
     /// let lengths = pool.map().in_parallel(vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
     /// assert_eq!(lengths, Ok(vec![1, 2]));
     /// # Ok::<(), kiln_stripe::PoolError>(())

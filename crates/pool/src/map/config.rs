@@ -32,11 +32,6 @@ const MAX_URL: usize = 1024;
 pub(crate) const MAX_PAST: usize = 16;
 
 /// Whether a node takes part.
-///
-/// ```
-/// assert!(kiln_pool::NodeState::default().is_in());
-/// assert!(!kiln_pool::NodeState::Leaving.is_in());
-/// ```
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
@@ -157,11 +152,6 @@ pub struct PoolConfig {
 }
 
 /// One node of a pool.
-///
-/// ```
-/// let node = kiln_pool::NodeConfig::new("d3", "file:///disks/3");
-/// assert_eq!((&node.domain[..], node.weight), ("d3", 1.0));
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NodeConfig {

@@ -18,10 +18,6 @@ use crate::{Body, Key, Manifest, NodeFile};
 const ROUNDS: usize = 4;
 
 /// How to repair an object.
-///
-/// ```
-/// assert!(!kiln_pool::HealRequest::default().away);
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct HealRequest {
     /// The time, in ms since 1970.
@@ -36,10 +32,6 @@ pub struct HealRequest {
 }
 
 /// What a repair of one object did.
-///
-/// ```
-/// assert!(kiln_pool::Healed::default().rebuilt.is_empty());
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Healed {
     /// The object.
@@ -64,10 +56,6 @@ pub struct Healed {
 }
 
 /// What reads were expected to cost on [`Settings::devices`]: seconds, or what is paid.
-///
-/// ```
-/// assert_eq!(kiln_pool::ExpectedReads::default().planned, 0.0);
-/// ```
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExpectedReads {
     /// As they were planned.

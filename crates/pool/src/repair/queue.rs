@@ -12,11 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::Key;
 
 /// Limits and waits of a queue; times in ms.
-///
-/// ```
-/// let rules = kiln_pool::queue::Rules::default();
-/// assert!(rules.first_backoff_ms < rules.most_backoff_ms);
-/// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// Objects in the queue at most; beyond that the least endangered are left out, and

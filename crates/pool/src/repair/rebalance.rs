@@ -21,10 +21,6 @@ use crate::{Body, Key, Manifest, place};
 const MOST_TOLD: usize = 1000;
 
 /// How to rebalance.
-///
-/// ```
-/// assert!(!kiln_pool::RebalanceRequest::default().dry_run);
-/// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RebalanceRequest {
     /// The time, in ms since 1970.
@@ -34,10 +30,6 @@ pub struct RebalanceRequest {
 }
 
 /// What a rebalancing did.
-///
-/// ```
-/// assert_eq!(kiln_pool::RebalanceReport::default().shards_moved, 0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RebalanceReport {
     /// Objects in the pool.

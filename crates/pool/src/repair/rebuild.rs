@@ -24,11 +24,6 @@ use crate::repair::repairer::Repairer;
 use crate::{Key, NodeFile};
 
 /// What one object needs.
-///
-/// ```
-/// use kiln_pool::Needs;
-/// assert!(matches!(Needs::Nothing, Needs::Nothing));
-/// ```
 #[derive(Debug)]
 pub enum Needs {
     /// Nothing, or nothing that can be done while nodes are unavailable.

@@ -18,10 +18,6 @@ const MAX_TOLD: usize = 1000;
 const BATCH: usize = 1000;
 
 /// How to repair a pool.
-///
-/// ```
-/// assert!(!kiln_pool::RecoverRequest::default().dry_run);
-/// ```
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoverRequest {
     /// The time, in ms since 1970.
@@ -33,10 +29,6 @@ pub struct RecoverRequest {
 }
 
 /// What a repair of a pool did.
-///
-/// ```
-/// assert_eq!(kiln_pool::RecoverReport::default().repaired, 0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RecoverReport {
     /// Objects in the pool.

@@ -23,10 +23,6 @@ const MAX_TOLD: usize = 1000;
 const BATCH: usize = 1000;
 
 /// How to scrub.
-///
-/// ```
-/// assert_eq!(kiln_pool::ScrubRequest::default().depth, kiln_stripe::Depth::Data);
-/// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ScrubRequest<'a> {
     /// What is read of each object.
@@ -49,10 +45,6 @@ impl Default for ScrubRequest<'_> {
 }
 
 /// What a scrub found.
-///
-/// ```
-/// assert!(kiln_pool::ScrubReport::default().findings.is_empty());
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScrubReport {
     /// Objects looked at.
@@ -110,10 +102,6 @@ pub struct ScrubReport {
 }
 
 /// An object that is not as it should be.
-///
-/// ```
-/// assert!(kiln_pool::Finding::default().lost.is_empty());
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The object.

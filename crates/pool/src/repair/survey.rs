@@ -19,10 +19,6 @@ use crate::repair::repairer::Repairer;
 use crate::{Key, NodeFile};
 
 /// How a pool is, as far as the names on its nodes tell.
-///
-/// ```
-/// assert_eq!(kiln_pool::PoolStatus::default().objects, 0);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PoolStatus {
     /// The pool's name.
@@ -68,10 +64,6 @@ pub struct PoolStatus {
 }
 
 /// One node.
-///
-/// ```
-/// assert!(!kiln_pool::NodeStatus::default().present);
-/// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct NodeStatus {
     /// Its id.
