@@ -26,7 +26,7 @@ use kiln_stripe::{
 use self::files::{RawFiles, name, part};
 use crate::RepairRequest;
 
-/// Which bare chunks: what shards would say of themselves.
+/// Description of bare chunks, as shards have it in their headers.
 ///
 /// ```
 /// use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How long listing, status and planning of a large pool take, and how much memory.
+//! Time and memory of listing, status and planning of a large pool.
 //!
 //! `cargo run --release -p kiln-pool --example many -- FOLDER OBJECTS` makes a pool of 14 folders
 //! with so many tiny objects (manifests are written as a put would write them, but not synced),

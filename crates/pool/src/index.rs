@@ -33,7 +33,7 @@ const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects"
 const KEYS: TableDefinition<'_, &[u8], &str> = TableDefinition::new("keys");
 /// Node to the place in its log up to which the index knows everything.
 const LOGS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("logs");
-/// What the index is of.
+/// Pool and epoch of the index.
 const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
 /// Key to indices of shards that a scrub found damaged.
 const DAMAGE: TableDefinition<'_, &[u8], &[u8]> = TableDefinition::new("damage");
@@ -45,7 +45,7 @@ pub(crate) const THE_MANIFEST: u16 = u16::MAX;
 /// must not read it.
 const WRONG: u16 = 0x4000;
 
-/// How a shard stands among damaged ones.
+/// Returns how a shard stands among damaged ones.
 pub(crate) fn suspect(index: u16, wrong: bool) -> u16 {
     if wrong { index | WRONG } else { index }
 }
@@ -68,7 +68,7 @@ const BATCH: usize = 20_000;
 pub(crate) struct Lookup(redb::ReadOnlyTable<&'static [u8], &'static str>);
 
 impl Lookup {
-    /// Whether the index certainly has no object of this key, not even a removed one.
+    /// Returns whether the index certainly has no object of this key, not even a removed one.
     pub(crate) fn lacks(&self, key: &Key) -> bool {
         matches!(self.0.get(&key.0[..]), Ok(None))
     }
@@ -98,7 +98,7 @@ pub struct Index {
     remade: Option<Arc<str>>,
 }
 
-/// How an index was brought up to date.
+/// Way in which an index was brought up to date.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Refreshed {
     /// By looking at so many objects that had changed.
@@ -128,7 +128,7 @@ fn broken(error: impl Into<redb::Error>) -> PoolError {
     PoolError::Index { what: error.into().to_string() }
 }
 
-/// What the nodes say now of an object that an index has.
+/// Record of what the nodes say now of an object that an index has.
 pub(crate) struct Now(Found);
 
 impl Now {
@@ -137,8 +137,8 @@ impl Now {
         self.0.newest.as_ref().map(Listed::of)
     }
 
-    /// Whether it was removed so long ago that nothing says so any more: all who would have a
-    /// manifest have none, and removals of its time were forgotten.
+    /// Returns whether it was removed so long ago that nothing says so any more: all who would have
+    /// a manifest have none, and removals of its time were forgotten.
     pub(crate) fn is_removed(&self, config: &PoolConfig, known: &Listed) -> bool {
         let none = self.0.newest.is_none() && self.0.corrupt.is_empty();
         none && self.0.certain && self.0.denied && known.version <= config.floor
@@ -236,7 +236,7 @@ impl Index {
         Index { db: Arc::new(db), lock: None, remade: None }.prepared()
     }
 
-    /// Whether it is in a file, so that it knows the damage that scrubs have found.
+    /// Returns whether it is in a file, so that it knows the damage that scrubs have found.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.lock.is_some()
@@ -420,7 +420,7 @@ impl Index {
         tx.open_table(OBJECTS).map_err(broken)?.len().map_err(broken)
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether nothing is in it.
     ///
     /// # Errors
     /// The database.
@@ -428,7 +428,7 @@ impl Index {
         Ok(self.len()? == 0)
     }
 
-    /// What is known of an object by its key, removed ones included.
+    /// Returns what is known of an object by its key, removed ones included.
     pub fn by_key(&self, key: &Key) -> Result<Option<Listed>> {
         let tx = self.db.begin_read().map_err(broken)?;
         let keys = tx.open_table(KEYS).map_err(broken)?;
@@ -540,7 +540,7 @@ impl Index {
         Ok(value.and_then(|value| Position::from_bytes(value.value())).unwrap_or_default())
     }
 
-    /// Whether the index is a complete one of this pool, these nodes and this boot.
+    /// Returns whether the index is a complete one of this pool, these nodes and this boot.
     fn describes(&self, pool: &ClusterMap, epoch: &[u8]) -> Result<bool> {
         let tx = self.db.begin_read().map_err(broken)?;
         let table = tx.open_table(META).map_err(broken)?;

@@ -14,7 +14,7 @@
 //! | `repair` | survey, repair [`queue`], object repair, scrub, rebalance |
 //! | `members` | changes of the map |
 //!
-//! What reads cost on devices is in [`kiln_store::device`].
+//! Costs of reads on devices are in [`kiln_store::device`].
 //!
 //! No clock and no randomness live here: run identifiers come from the caller, and `seconds` in
 //! reports is filled by the caller.

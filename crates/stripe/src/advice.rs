@@ -1,4 +1,4 @@
-//! What a device's costs mean for a code, before there is any data: which gaps a repair would read
+//! Advice from a device's costs for a code, before there is any data: the gaps a repair would read
 //! through, how long it would read, and from which size of chunks on the code is worth while.
 //!
 //! Every helper is taken to have a device of its own, like the one of the model. Two times count
@@ -40,7 +40,7 @@ pub struct ReadCosts {
     pub device_seconds: f64,
 }
 
-/// How a loss would be read on devices of one kind.
+/// Advice on reads after a loss, on devices of one kind.
 ///
 /// ```
 /// use kiln_code::Codec;
@@ -76,7 +76,8 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// What the model says of a repair and a decode with such sub-chunks, of a code of this shape.
+    /// Returns what the model says of a repair and a decode with such sub-chunks, of a code of this
+    /// shape.
     #[must_use]
     pub fn of(
         repair: &RepairPlan,
@@ -102,14 +103,15 @@ impl Advice {
         }
     }
 
-    /// Whether whole chunks are the better choice: as fast, and less work for the devices.
+    /// Returns whether whole chunks are the better choice: as fast, and less work for the devices.
     #[must_use]
     pub fn whole_chunks(&self) -> bool {
         let times = |way: &ReadCosts| Times { slowest: way.seconds, all: way.device_seconds };
         times(&self.decode).better_than(&times(&self.planned))
     }
 
-    /// Whether the repair keeps devices busy for less time than the decode from whole chunks.
+    /// Returns whether the repair keeps devices busy for less time than the decode from whole
+    /// chunks.
     #[must_use]
     pub fn pays(&self) -> bool {
         self.planned.device_seconds < self.decode.device_seconds

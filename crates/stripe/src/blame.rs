@@ -55,7 +55,7 @@ pub fn check(
     Ok(found.map_or(Fit::Unknown, Fit::AllBut))
 }
 
-/// Whether data makes the parity that is held, of these chunks.
+/// Returns whether data makes the parity that is held, of these chunks.
 fn fits(chunks: &dyn Chunks, frame: &mut Frame, there: &[usize]) -> Result<bool> {
     let shape = chunks.codec().shape();
     let (sources, mut rest) = frame.split(shape.k, shape.n() + shape.m);

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 /// Memory of stripes, for [`crate::Settings::buffers`]: operations take what earlier ones gave
 /// back.
 ///
-/// What is allocated anew is mapped page by page when it is first written to. For objects of some
+/// Fresh memory is mapped page by page when it is first written to. For objects of some
 /// MiB, one after the other, that takes as much time of the processor as their coding.
 ///
 /// ```

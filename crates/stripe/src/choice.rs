@@ -1,4 +1,4 @@
-//! Which plan suits the devices that it reads from.
+//! Choice of the plan that suits the devices that it reads from.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use crate::windows::Windows;
 
-/// What the read planner decided for an operation, and why. Times are the model's, for reading all
+/// Decision of the read planner for an operation, and why. Times are the model's, for reading all
 /// stripes with every device on its own: the slowest device counts. Where costs add up over devices
 /// ([`kiln_store::device::Devices::adding_up`]) they are the sum of all, in whatever is paid.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReadsReport {
-    /// What is done, and for which reason.
+    /// The decision and its reason.
     pub why: String,
     /// Adjacent stripes of a shard that are read at once.
     pub window_stripes: u64,
@@ -39,7 +39,7 @@ pub(super) struct Choice {
     pub report: ReadsReport,
 }
 
-/// What a plan costs on the devices, a window of stripes.
+/// Record of what a plan costs on the devices, a window of stripes.
 #[derive(Default)]
 struct Load {
     /// Reads (their pieces) and bytes for each device: as planned, and one read a run.
@@ -93,9 +93,9 @@ impl Load {
     }
 }
 
-/// Which of two loads the slowest device is done with sooner, where the costs are uncertain: how
-/// many times as long the first takes as the second, at worst, over all models that probes allow.
-/// Devices have their first alternatives together, then their second ones, and so on.
+/// Returns which of two loads the slowest device is done with sooner, where the costs are
+/// uncertain: how many times as long the first takes as the second, at worst, over all models that
+/// probes allow. Devices have their first alternatives together, then their second ones, and so on.
 fn at_worst(of: &Load, against: &Load, windows: &Windows<'_>) -> f64 {
     let devices = windows.devices();
     let slowest = |load: &Load, number: usize| {
@@ -118,7 +118,7 @@ fn at_worst(of: &Load, against: &Load, windows: &Windows<'_>) -> f64 {
 /// A way that takes so much longer is as fast as another one: less than a model can be trusted.
 const AS_FAST: f64 = 1.02;
 
-/// How long devices are busy.
+/// Times for which devices are busy.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Times {
     /// The slowest one.

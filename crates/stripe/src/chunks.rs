@@ -1,11 +1,11 @@
-//! Where the chunks of an object's stripes can be read, whatever holds them.
+//! Sources of the chunks of an object's stripes, whatever holds them.
 
 use std::ops::Range;
 
 use kiln_code::Codec;
 use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, StoreError, SumKind};
 
-/// Where the chunks of an object's stripes can be read: shards, or bare chunk files.
+/// Source of the chunks of an object's stripes: shards, or bare chunk files.
 pub trait Chunks: Sync {
     /// Name of the object.
     fn object(&self) -> &str;
@@ -31,14 +31,14 @@ pub trait Chunks: Sync {
         buf: &mut [u8],
     ) -> Result<ReadCost, StoreError>;
 
-    /// What reading these runs asks of the device, without what is only metadata.
+    /// Returns what reading these runs asks of the device, without what is only metadata.
     fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost;
 
     /// Name of the node that holds a chunk's shard.
     fn node_name(&self, chunk: usize) -> String;
     /// The bytes of a shard's file that runs of a stripe lie in, a range for each.
     fn ranges(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>>;
-    /// What offsets of reads of a shard's file are multiples of.
+    /// Returns what offsets of reads of a shard's file are multiples of.
     fn alignment(&self, chunk: usize) -> u64;
     /// Reads ranges of a shard's file as they are; what is used must pass [`Chunks::check`].
     fn read_ranges(
@@ -57,7 +57,7 @@ pub trait Chunks: Sync {
         bytes: &[u8],
     ) -> Result<u64, StoreError>;
 
-    /// How sub-chunks that are written are checked.
+    /// Returns how sub-chunks that are written are checked.
     fn sums(&self) -> SumKind {
         SumKind::default()
     }
@@ -73,7 +73,7 @@ pub trait Chunks: Sync {
         self.stripes().max(1)
     }
 
-    /// Whether the chunk can be read at all.
+    /// Returns whether the chunk can be read at all.
     fn read_plans(&self, chunk: usize, stripe: u64) -> bool {
         stripe < self.stripes_there(chunk)
     }
@@ -92,11 +92,11 @@ pub trait Shards: Sync {
     fn codec(&self) -> &Codec;
     /// Bytes of the object.
     fn object_bytes(&self) -> u64;
-    /// Where stripes lie in every shard.
+    /// Returns where stripes lie in every shard.
     fn layout(&self) -> &Layout;
     /// Reads the shard of an index; an error says why there is none.
     fn reader(&self, index: usize) -> Result<&ShardReader, StoreError>;
-    /// What the shard of an index says of itself.
+    /// Returns what the shard of an index says of itself.
     fn info_of(&self, index: usize) -> ShardInfo;
     /// Digests of all shards, where they are recorded.
     fn recorded(&self) -> Option<Vec<Digest>>;

@@ -11,7 +11,7 @@ use crate::pipeline;
 use crate::sinks::{ShardSink, ShardSinks, in_parallel};
 use crate::{PoolError, Result, Settings, Source};
 
-/// How an object is cut into stripes.
+/// Cut of an object into stripes.
 #[derive(Copy, Clone, Debug)]
 pub struct Cut {
     shape: Shape,
@@ -19,9 +19,9 @@ pub struct Cut {
     sub_chunk: usize,
     /// Bytes of the object, where known.
     size: Option<u64>,
-    /// What a short last stripe looks like.
+    /// Form of a short last stripe.
     tail: Tail,
-    /// How sub-chunks are checked.
+    /// Checksums of sub-chunks.
     sums: SumKind,
 }
 
@@ -162,7 +162,8 @@ pub fn encode_shards(
     Ok((size, digests))
 }
 
-/// Whether the source is still what it was when it was opened; [`PoolError::Changed`] if not.
+/// Returns whether the source is still what it was when it was opened; [`PoolError::Changed`] if
+/// not.
 pub fn check_unchanged(source: &mut dyn Source, object: &str) -> Result<()> {
     match source.changed().map_err(|source| PoolError::Input { source })? {
         true => Err(PoolError::Changed { object: object.to_owned() }),

@@ -8,7 +8,7 @@ use kiln_store::StoreError;
 /// Result of this crate.
 pub type Result<T, E = PoolError> = std::result::Result<T, E>;
 
-/// What an error means to the caller; the program maps it to its exit code.
+/// Meaning of an error to the caller; the program maps it to its exit code.
 ///
 /// ```
 /// use kiln_stripe::{ErrorKind, PoolError};
@@ -40,7 +40,7 @@ pub enum PoolError {
     /// The request makes no sense as given.
     #[error("{what}")]
     Usage {
-        /// What is wrong with it and what would be right.
+        /// The fault, and the right form.
         what: String,
     },
     /// The pool is sealed, and the key to seal with is not at hand.
@@ -60,7 +60,7 @@ pub enum PoolError {
     NotFound {
         /// Object asked for.
         object: Option<String>,
-        /// Where it was looked for.
+        /// Places that were searched.
         places: String,
     },
     /// Several objects are there and none was named.
@@ -77,7 +77,7 @@ pub enum PoolError {
     NotRecoverable {
         /// The object.
         object: String,
-        /// What there is, what it needs.
+        /// Shards there are, shards it needs.
         detail: String,
     },
     /// The damaged or missing chunks of one stripe do not follow from the others.
@@ -104,7 +104,7 @@ pub enum PoolError {
     /// Something of that name is there, and the caller did not ask to replace it.
     #[error("refused: {what}")]
     Exists {
-        /// What is there. How to ask is not said: the program and Python have words of their own.
+        /// The thing in the way. The flag to replace it is left to the program and to Python.
         what: String,
     },
     /// A place stayed locked for longer than it was to be waited for. Nothing was changed.
@@ -116,9 +116,9 @@ pub enum PoolError {
     Locked {
         /// The place.
         place: String,
-        /// How long it was waited for, in seconds.
+        /// Length of the wait in seconds.
         seconds: u64,
-        /// Who holds the lock, as far as that is known.
+        /// Holder of the lock, as far as it is known.
         holder: Option<String>,
     },
     /// The input was changed while it was read.
@@ -195,7 +195,7 @@ pub enum PoolError {
         of: usize,
         /// Domains that are unavailable.
         away: Vec<String>,
-        /// What to do.
+        /// The next step.
         todo: String,
     },
     /// A new version is in place, but with fewer copies of its manifest than the policy asks for.
@@ -210,17 +210,17 @@ pub enum PoolError {
         have: usize,
         /// Copies that the policy asks for.
         want: usize,
-        /// What failed.
+        /// The failure.
         why: String,
     },
-    /// What was rebuilt does not match what was recorded.
+    /// A rebuilt shard does not match its record.
     #[error("object {object:?}: rebuilt shard {index} does not match its recorded digest; {todo}")]
     Mismatch {
         /// The object.
         object: String,
         /// Index of the shard.
         index: usize,
-        /// What happened to the result and what to do.
+        /// Fate of the result, and the next step.
         todo: String,
     },
     /// Reading the input failed.
@@ -244,7 +244,7 @@ pub enum PoolError {
     /// The local index failed; it can be deleted at any time.
     #[error("the local index failed: {what}; delete its file, the next command rebuilds it")]
     Index {
-        /// What the database says.
+        /// Message of the database.
         what: String,
     },
     /// A thread of a pipeline panicked: a bug in kiln.
@@ -280,7 +280,7 @@ impl PoolError {
         PoolError::Mismatch { object: object.to_owned(), index, todo }
     }
 
-    /// What the error means to the caller.
+    /// Returns what the error means to the caller.
     pub fn kind(&self) -> ErrorKind {
         match self {
             PoolError::Usage { .. }

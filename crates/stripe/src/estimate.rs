@@ -1,4 +1,4 @@
-//! What rebuilding would cost: the same numbers from the plan alone.
+//! Estimates of a rebuild: the same numbers from the plan alone.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::read_ahead::ReadAhead;
 use crate::stripe_statistics::StripeStatistics;
 use crate::{PoolError, Result};
 
-/// What stripes would cost.
+/// Returns what stripes would cost.
 pub fn estimate_stripes(
     chunks: &dyn Chunks,
     targets: &[usize],

@@ -18,7 +18,7 @@ pub struct Buffer {
     bytes: Vec<u8>,
     start: usize,
     capacity: usize,
-    /// Where its memory comes from.
+    /// Pool that its memory comes from.
     home: Option<Arc<Buffers>>,
     /// Number of lines by which it is shifted.
     shift: usize,
@@ -58,7 +58,7 @@ impl Drop for Buffer {
     }
 }
 
-/// How much of a chunk a frame holds.
+/// Share of a chunk that a frame holds.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Held {
     /// Nothing of use.
@@ -69,7 +69,7 @@ pub enum Held {
     Runs,
 }
 
-/// What comparing parity with data says of a stripe.
+/// Outcome of comparing parity with data of a stripe.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fit {
     /// All fit, as far as they are there.
@@ -80,7 +80,7 @@ pub enum Fit {
     Unknown,
 }
 
-/// What reading one chunk's shard cost in one stripe.
+/// Cost of reading one chunk's shard in one stripe.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Cost {
     /// Bytes of chunk data read.
@@ -124,9 +124,9 @@ impl Cost {
 pub struct Frame {
     /// A buffer for each chunk, then `spare` more.
     pub bufs: Vec<Buffer>,
-    /// What `bufs` hold.
+    /// Contents of `bufs`.
     pub held: Vec<Held>,
-    /// How sub-chunks are checked.
+    /// Checksums of sub-chunks.
     sum_kind: SumKind,
     /// Checksums of each chunk, filled on demand.
     pub sums: Vec<Vec<u8>>,

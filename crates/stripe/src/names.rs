@@ -2,7 +2,7 @@
 
 use crate::{PoolError, Result};
 
-/// What kind of file a name says it is.
+/// Kind of a file by its name.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A shard in place (or a foreign file).
@@ -13,21 +13,21 @@ pub enum Kind {
     RepairPart,
 }
 
-/// What names of shards end with.
+/// Suffix of names of shards.
 pub const SHARD: &str = ".kiln";
 
-/// What hidden names of unfinished files end with.
+/// Suffix of hidden names of unfinished files.
 pub const PART: &str = ".part";
 
-/// What those of a repair end with: other than an encode's, because a reader may count complete
+/// Suffix of a repair's: other than an encode's, because a reader may count complete
 /// parts of an encode as shards, but never a repair's before it is verified and in place.
 const REPAIR_PART: &str = ".repair.part";
 
-/// What names of manifests end with, between the object's key and [`PART`]. Those that are written
+/// Suffix of names of manifests, between the object's key and [`PART`]. Those that are written
 /// together may share a file.
 pub const MANIFEST: &str = kiln_store::SHARES;
 
-/// What names of files in quarantine end with.
+/// Suffix of names of files in quarantine.
 pub const QUARANTINE: &str = ".quarantine";
 
 /// Says on every node which pool and node it is, so that an empty mount point is not taken for a

@@ -21,7 +21,7 @@ use crate::{PoolError, Result, Settings};
 pub struct Node {
     /// Name used in messages and reports.
     pub name: String,
-    /// Where its bytes are.
+    /// Place of its bytes.
     pub store: Arc<dyn Backend>,
 }
 
@@ -31,14 +31,14 @@ impl Node {
         Node { name: name.into(), store }
     }
 
-    /// Whether both mean the same place.
+    /// Returns whether both mean the same place.
     pub fn is(&self, other: &Node) -> bool {
         let same_store = std::ptr::addr_eq(Arc::as_ptr(&self.store), Arc::as_ptr(&other.store));
         same_store || (self.name == other.name && self.store.place() == other.store.place())
     }
 }
 
-/// Where the shard of an index grows under a hidden name.
+/// Shard of an index that grows under a hidden name.
 pub struct Part<'a> {
     /// Index of the shard.
     pub index: usize,
@@ -124,7 +124,7 @@ pub fn lock(nodes: &[Node], settings: &Settings<'_>, without: bool) -> Result<(L
     }
 }
 
-/// What came of asking all at once.
+/// Outcome of asking all at once.
 enum AtOnce {
     Locked(Vec<WriteLock>),
     /// Nothing is locked; `tried`: some of it was for a moment.
@@ -162,7 +162,7 @@ const SPEAK: Duration = Duration::from_secs(2);
 /// Waiting for locks, of all nodes together.
 struct Waiting<'a> {
     settings: &'a Settings<'a>,
-    /// How long so far; places count it, since there is no clock here.
+    /// Time so far; places count it, since there is no clock here.
     waited: Duration,
     /// Positions of nodes without locks.
     lockless: BTreeSet<usize>,

@@ -22,7 +22,7 @@ pub const PIECE_BYTES: u64 = 16 << 20;
 /// Decisions remembered, at most.
 const DECISIONS_MAX: usize = 32;
 
-/// Which plan was chosen for chunks lost and chunks available.
+/// Plan that was chosen for chunks lost and chunks available.
 type Decision = (Vec<usize>, Vec<usize>, Arc<RepairPlan>);
 
 /// Reads shards as planned, ahead of the stripe that asks.
@@ -34,12 +34,12 @@ pub struct ReadAhead<'a> {
     report: Mutex<Option<ReadsReport>>,
 }
 
-/// What was read of one shard for a window of stripes.
+/// Bytes read of one shard for a window of stripes.
 struct Window {
     number: u64,
     runs: Vec<Range<u32>>,
     read_plan: ReadPlan,
-    /// Where the bytes of each read start in `bytes`.
+    /// Starts of the bytes of each read in `bytes`.
     starts: Vec<usize>,
     /// The bytes; `None` when reading them failed, so that stripes are read one by one.
     bytes: Option<Vec<u8>>,
@@ -103,7 +103,7 @@ impl<'a> ReadAhead<'a> {
         })
     }
 
-    /// What was decided first, and why.
+    /// Returns what was decided first, and why.
     pub fn report(&self) -> Option<ReadsReport> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -141,7 +141,7 @@ impl<'a> ReadAhead<'a> {
         Ok(cost)
     }
 
-    /// What [`ReadAhead::read`] would cost; the same windows are counted, nothing is read.
+    /// Returns what [`ReadAhead::read`] would cost; the same windows are counted, nothing is read.
     pub fn cost(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
         let mut shard = self.shards[chunk].lock().unwrap_or_else(PoisonError::into_inner);
         let (at, fresh) = self.window_at(&mut shard, chunk, stripe, runs);
@@ -225,7 +225,7 @@ impl Window {
     }
 }
 
-/// What the runs of a stripe are, without what reading them asks of the device.
+/// Returns what the runs of a stripe are, without what reading them asks of the device.
 fn own_cost(chunks: &dyn Chunks, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
     ReadCost { device_bytes: 0, device_reads: 0, ..chunks.cost_of(chunk, stripe, runs) }
 }

@@ -14,9 +14,9 @@ use crate::stripe::{Planner, StripeReader, frames};
 use crate::stripe_statistics::StripeStatistics;
 use crate::{PoolError, Result, Settings};
 
-/// What to rebuild from what.
+/// Request to rebuild chunks from others.
 pub struct Rebuild<'a> {
-    /// Where chunks are read.
+    /// Source of chunks.
     pub chunks: &'a dyn Chunks,
     /// Indices to rebuild, ascending; there is one sink for each.
     pub targets: &'a [usize],
@@ -74,9 +74,9 @@ impl Rebuild<'_> {
     }
 }
 
-/// What rebuilding some shards cost and showed.
+/// Cost and findings of rebuilding some shards.
 pub struct Rebuilt {
-    /// What stripes told.
+    /// Sums over stripes.
     pub statistics: StripeStatistics,
     /// Chunk bytes written for each shard.
     pub written_each: u64,
@@ -165,8 +165,8 @@ pub fn chunk_bytes(chunks: &dyn Chunks, first: u64) -> u64 {
     (stripes - 1 - first) * len(0) + len(stripes - 1)
 }
 
-/// What each index receives in a central repair: the first target's node gets all that helpers
-/// send, and sends the others theirs.
+/// Returns what each index receives in a central repair: the first target's node gets all that
+/// helpers send, and sends the others theirs.
 pub fn received(targets: &[usize], sent: u64, index: usize, written: u64, own: u64) -> u64 {
     match targets.iter().position(|&target| target == index) {
         Some(0) => sent,

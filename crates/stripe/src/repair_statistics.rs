@@ -30,17 +30,17 @@ pub struct RepairStatistics {
     pub sent: u64,
     /// No digest was recorded to check a rebuilt shard against.
     pub unverified: bool,
-    /// What the read planner decided first.
+    /// Decision of the read planner first.
     pub reads: Option<ReadsReport>,
 }
 
-/// What one pass did.
+/// Report of one pass.
 pub struct PassStatistics<'a> {
     /// Indices rebuilt, the node that computes first.
     pub targets: &'a [usize],
     /// Names of their nodes.
     pub target_nodes: Vec<String>,
-    /// What stripes told.
+    /// Sums over stripes.
     pub statistics: &'a StripeStatistics,
     /// Chunk bytes written for each target.
     pub written_each: u64,

@@ -1,4 +1,4 @@
-//! What operations report. All types serialize; sizes are bytes; `seconds` is 0 until the caller
+//! Reports of operations. All types serialize; sizes are bytes; `seconds` is 0 until the caller
 //! fills it.
 
 use std::fmt;
@@ -18,7 +18,7 @@ pub struct Damage {
     /// The stripe whose chunk is damaged; `None` when the shard as a whole is concerned.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stripe: Option<u64>,
-    /// What was found, and where.
+    /// The finding and its place.
     pub reason: String,
 }
 
@@ -33,7 +33,7 @@ impl std::fmt::Display for Damage {
     }
 }
 
-/// Where one shard is.
+/// Place of one shard.
 ///
 /// ```
 /// let place = kiln_stripe::ShardPlace {
@@ -53,7 +53,7 @@ pub struct ShardPlace {
     pub bytes: u64,
 }
 
-/// What an encode did.
+/// Report of an encode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EncodeReport {
     /// Object's name.
@@ -90,7 +90,7 @@ pub struct EncodeReport {
     pub shards: Vec<ShardPlace>,
 }
 
-/// What a decode did.
+/// Report of a decode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DecodeReport {
     /// Object's name.
@@ -119,15 +119,15 @@ pub struct DecodeReport {
     pub seconds: f64,
     /// Every byte handed out was covered by a checksum, and rebuilt shards matched their digest.
     pub verified: bool,
-    /// What was found wrong on the way, at most [`MAX_DAMAGE_ENTRIES`].
+    /// Damage found on the way, at most [`MAX_DAMAGE_ENTRIES`].
     pub damaged: Vec<Damage>,
-    /// How many were found wrong.
+    /// Number that were found wrong.
     pub damaged_count: u64,
     /// Shards of other encode runs, misplaced files, duplicates: one line each.
     pub notes: Vec<String>,
 }
 
-/// How much [`crate::verify`] reads and computes.
+/// Depth to which a verify reads and computes.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Depth {
@@ -140,7 +140,7 @@ pub enum Depth {
     Parity,
 }
 
-/// What a verify found.
+/// Findings of a verify.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct VerifyReport {
     /// Object's name.
@@ -153,7 +153,7 @@ pub struct VerifyReport {
     pub size: u64,
     /// Number of stripes.
     pub stripes: u64,
-    /// What was read and computed.
+    /// Depth of the verify.
     pub depth: Depth,
     /// All n shards are present, whole, well placed.
     pub clean: bool,
@@ -169,9 +169,9 @@ pub struct VerifyReport {
     pub metadata_bytes_read: u64,
     /// Wall time, filled by the caller.
     pub seconds: f64,
-    /// What was found wrong, at most [`MAX_DAMAGE_ENTRIES`].
+    /// Damage found, at most [`MAX_DAMAGE_ENTRIES`].
     pub damaged: Vec<Damage>,
-    /// How many were found wrong.
+    /// Number that were found wrong.
     pub damaged_count: u64,
     /// Shards of other encode runs, misplaced files, duplicates: one line each.
     pub notes: Vec<String>,
@@ -220,7 +220,7 @@ pub struct Moved {
     pub to: String,
 }
 
-/// What a repair did, or (dry run) would do.
+/// Report of a repair, or (dry run) of a planned one.
 ///
 /// `bytes_*` are chunk data only, as the plan counts them: sub-chunks x stripes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -246,7 +246,7 @@ pub struct RepairReport {
     pub device_bytes_read: u64,
     /// Reads asked of devices for these runs: fewer than `read_runs` where runs were joined.
     pub device_reads: u64,
-    /// What the read planner decided; only where reads were planned for devices.
+    /// Decision of the read planner; only where reads were planned for devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reads: Option<ReadsReport>,
     /// Bytes of all reads that this process asked of the nodes' stores, for headers, checksum
@@ -275,9 +275,9 @@ pub struct RepairReport {
     pub dry_run: bool,
     /// Load of each node that took part.
     pub nodes: Vec<NodeLoad>,
-    /// What was found wrong, at most [`MAX_DAMAGE_ENTRIES`].
+    /// Damage found, at most [`MAX_DAMAGE_ENTRIES`].
     pub damaged: Vec<Damage>,
-    /// How many were found wrong.
+    /// Number that were found wrong.
     pub damaged_count: u64,
     /// Files renamed to where they belong.
     pub moved: Vec<Moved>,
@@ -285,7 +285,7 @@ pub struct RepairReport {
     pub notes: Vec<String>,
 }
 
-/// What headers and trailers say of a shard.
+/// Condition of a shard by its header and trailer.
 ///
 /// ```
 /// use kiln_stripe::Condition;
@@ -322,7 +322,7 @@ pub struct ShardReport {
     pub index: usize,
     /// "data" or "parity".
     pub role: String,
-    /// What its header, trailer and length say.
+    /// Condition by header, trailer and length.
     pub state: Condition,
     /// Name of the node that holds it.
     pub node: Option<String>,
@@ -332,7 +332,7 @@ pub struct ShardReport {
     pub bytes: Option<u64>,
 }
 
-/// What headers and trailers say about an object: the answer of `kiln inspect`.
+/// Condition of an object by headers and trailers: the answer of `kiln inspect`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SetReport {
     /// Object's name.
@@ -361,11 +361,11 @@ pub struct SetReport {
     pub chunk: u64,
     /// Bytes of one whole shard file.
     pub shard_bytes: u64,
-    /// Whether the shards that are there are enough, as far as headers and trailers tell.
+    /// True if the shards that are there are enough, as far as headers and trailers tell.
     pub recoverable: bool,
     /// One entry for each index.
     pub shards: Vec<ShardReport>,
-    /// What is wrong, as far as headers and trailers tell.
+    /// Damage, as far as headers and trailers tell.
     pub damaged: Vec<Damage>,
     /// Shards of other encode runs, misplaced files, duplicates: one line each.
     pub notes: Vec<String>,

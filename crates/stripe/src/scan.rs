@@ -24,7 +24,7 @@ pub fn report(chunks: &dyn Chunks, depth: Depth) -> VerifyReport {
     }
 }
 
-/// What reading everything showed.
+/// Findings of reading everything.
 #[derive(Debug, Default)]
 pub struct ScanResult {
     /// Costs and damage.
@@ -33,7 +33,7 @@ pub struct ScanResult {
     pub hopeless: Vec<u64>,
     /// See `hopeless`.
     pub hopeless_count: u64,
-    /// Which chunks do not fit the others although their checksums hold, by index.
+    /// Chunks that do not fit the others although their checksums hold, by index.
     pub wrong: Vec<bool>,
 }
 

@@ -41,7 +41,7 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
-/// What an operation may use.
+/// Resources of an operation.
 ///
 /// ```
 /// use kiln_stripe::{Settings, Silent};
@@ -55,19 +55,19 @@ pub struct Settings<'a> {
     /// Bytes of stripe buffers. A pipeline has two stripes in flight at least, and takes as much as
     /// they need; of stripes that are each larger than this, one.
     pub memory: u64,
-    /// Where the memory of stripes comes from and goes back to; without it, it is allocated anew.
+    /// Pool of the memory of stripes; without it, it is allocated anew.
     pub buffers: Option<&'a Arc<Buffers>>,
-    /// Whether what is written is of no use in memory once the device has it. Data that is put or
+    /// True if written data is of no use in memory once the device has it. Data that is put or
     /// repaired is not read soon, and would take the place of what others read.
     pub drop_behind: bool,
     /// Hears about progress.
     pub observer: &'a dyn Observer,
     /// Everything on the caller's thread, in this order: for simulations.
     pub sequence: Option<&'a Sequence>,
-    /// How long the locks of places are waited for; then the operation ends by
+    /// Longest wait for the locks of places; then the operation ends by
     /// [`crate::PoolError::Locked`].
     pub lock_wait: Duration,
-    /// What reads of repairs in pools cost, by ids of nodes: they are planned for it. Without it,
+    /// Costs of reads of repairs in pools, by ids of nodes: they are planned for it. Without it,
     /// and where a node has no device, every run is read by itself.
     pub devices: Option<&'a Devices>,
 }

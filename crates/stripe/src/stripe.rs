@@ -26,7 +26,7 @@ pub fn frames(chunks: &dyn Chunks, spare: usize, settings: &Settings<'_>) -> Vec
     (0..count).map(frame).collect()
 }
 
-/// Which plans rebuild what is lost.
+/// Plans that rebuild what is lost.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Planner {
     /// The fewest bytes.
@@ -35,7 +35,7 @@ pub enum Planner {
     Decode,
 }
 
-/// How often a shard was read, and how often in vain.
+/// Count of reads of a shard, and of those in vain.
 #[derive(Debug, Default)]
 struct Record {
     tries: AtomicU64,
@@ -82,7 +82,7 @@ impl<'a> StripeReader<'a> {
         StripeReader { read_ahead, ..self }
     }
 
-    /// What the read planner decided, if there is one and it was asked.
+    /// Returns what the read planner decided, if there is one and it was asked.
     pub fn reads_report(&self) -> Option<ReadsReport> {
         self.read_ahead.as_ref().and_then(ReadAhead::report)
     }
@@ -235,7 +235,7 @@ impl<'a> StripeReader<'a> {
     }
 }
 
-/// What is to be read of one chunk.
+/// Reads wanted of one chunk.
 struct Want<'a> {
     chunk: usize,
     runs: &'a [Range<u32>],

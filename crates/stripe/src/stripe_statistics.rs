@@ -11,9 +11,9 @@ use crate::{Damage, MAX_DAMAGE_ENTRIES};
 pub struct StripeStatistics {
     /// Costs for each chunk index.
     pub costs: Vec<Cost>,
-    /// Which indices helped.
+    /// Indices that helped.
     pub helped: Vec<bool>,
-    /// Which indices were found damaged in some stripe.
+    /// Indices that were found damaged in some stripe.
     pub bad: Vec<bool>,
     /// Some stripe was rebuilt by "repair" / by "decode" / not at all.
     pub repaired: bool,
@@ -23,7 +23,7 @@ pub struct StripeStatistics {
     pub direct: bool,
     /// The damage found.
     pub findings: Findings,
-    /// What the read planner decided.
+    /// Decision of the read planner.
     pub reads: Option<ReadsReport>,
 }
 
@@ -93,7 +93,7 @@ pub fn indices(flags: &[bool]) -> Vec<usize> {
 pub struct Findings {
     /// The first entries.
     pub list: Vec<Damage>,
-    /// How many in all.
+    /// Number in all.
     pub count: u64,
 }
 

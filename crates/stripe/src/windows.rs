@@ -134,7 +134,8 @@ impl<'a> Windows<'a> {
         ReadPlan::as_runs(&wanted, self.chunks.alignment(chunk), &model)
     }
 
-    /// What runs are in a shard's file for all stripes of a window, and the number of those.
+    /// Returns what runs are in a shard's file for all stripes of a window, and the number of
+    /// those.
     fn wanted(&self, chunk: usize, number: u64, runs: &[Range<u32>]) -> (Vec<Range<u64>>, u64) {
         let start = self.first + number * self.window;
         let stripes = start..(start + self.window).min(self.chunks.stripes());

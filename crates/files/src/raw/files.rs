@@ -97,7 +97,7 @@ impl<'a> RawFiles<'a> {
         holder.map_or_else(|| "(none)".to_owned(), |(node, _)| self.nodes[*node].name.clone())
     }
 
-    /// Where a rebuilt file goes.
+    /// Returns where a rebuilt file goes.
     pub(super) fn place(&self, repair: &RepairRequest, index: usize) -> Result<Node> {
         if let Some(node) = repair.targets.get(&index) {
             return Ok(node.clone());

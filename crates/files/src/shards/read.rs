@@ -54,7 +54,7 @@ pub fn decode(
     Ok(report)
 }
 
-/// What a report says of the set itself.
+/// Returns what a report says of the set itself.
 pub(super) fn filled(set: &ShardSet, mut report: DecodeReport) -> DecodeReport {
     report.lost = set.missing();
     report.metadata_bytes_read += set.metadata_bytes;

@@ -16,7 +16,7 @@ use kiln_stripe::{Node, PoolError, RepairReport, Result, Settings, node};
 use crate::shards::verify::check_digests;
 use crate::{ShardSet, discover};
 
-/// What to repair.
+/// Request to repair.
 ///
 /// ```
 /// # use std::sync::Arc;
@@ -45,7 +45,7 @@ pub struct RepairRequest {
     pub lost: Vec<usize>,
     /// Read everything first to find silent damage. Done anyway when nothing else is wrong.
     pub scan: bool,
-    /// Where to put rebuilt shards that are missing or in `lost`, by index; others are ignored.
+    /// Nodes for rebuilt shards that are missing or in `lost`, by index; others are ignored.
     /// Needed only where the place cannot be told from the nodes.
     pub targets: BTreeMap<usize, Node>,
     /// Write nothing, report what the plan would cost.
@@ -133,7 +133,7 @@ fn check(set: &ShardSet, req: &RepairRequest) -> Result<()> {
     }
 }
 
-/// What is known to need rebuilding without reading chunk data.
+/// Returns what is known to need rebuilding without reading chunk data.
 fn first_targets(set: &ShardSet, req: &RepairRequest) -> Vec<usize> {
     let mut flags = vec![false; set.members.len()];
     let known = [set.missing(), set.structurally_damaged(), req.lost.clone()];

@@ -31,13 +31,13 @@ pub struct Missing {
     pub length: u64,
 }
 
-/// What a salvage did.
+/// Report of a salvage.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Salvaged {
-    /// What a decode says. `bytes_written` includes the zeros that stand for what is missing.
+    /// Report of the decode. `bytes_written` includes the zeros that stand for what is missing.
     #[serde(flatten)]
     pub decoded: DecodeReport,
-    /// What is missing, ascending and not adjacent; at most 100,000 entries.
+    /// Missing ranges, ascending and not adjacent; at most 100,000 entries.
     pub missing: Vec<Missing>,
     /// Bytes that are missing, listed or not.
     pub missing_bytes: u64,
@@ -150,11 +150,11 @@ pub fn salvage(set: &ShardSet, out: &mut dyn Write, settings: &Settings<'_>) -> 
 /// A stripe in flight.
 struct Slot {
     frame: Frame,
-    /// What is left of it, where it could not be decoded.
+    /// Rest of it, where it could not be decoded.
     lost: Option<Lost>,
 }
 
-/// What could be had of a lost stripe.
+/// Recoverable part of a lost stripe.
 struct Lost {
     /// The data chunks, zeros where they are not known.
     data: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Which shards of an object are there, and how they are.
+//! Shards of an object and their condition.
 
 mod scan;
 mod choose;
@@ -36,7 +36,7 @@ pub(crate) struct ForeignFile {
     pub node: usize,
     /// File name there.
     pub name: String,
-    /// What tells it from others.
+    /// Mark that tells it from others.
     pub mark: String,
 }
 
@@ -59,7 +59,7 @@ impl ForeignFile {
 pub struct ShardSet {
     pub(crate) nodes: Vec<Node>,
     pub(crate) codec: Codec,
-    /// What all shards say of themselves (index 0 stands for any); the size is known.
+    /// Information of all shards (index 0 stands for any); the size is known.
     pub(crate) info: ShardInfo,
     pub(crate) layout: Layout,
     pub(crate) digests: Option<Vec<Digest>>,
@@ -76,7 +76,7 @@ pub struct ShardSet {
 
 /// Finds the shards of one object on the nodes.
 ///
-/// What a file says counts, not its name. Every file that is no hidden one is looked at; files
+/// The header of a file counts, not its name. Every file that is no hidden one is looked at; files
 /// that are no shards are ignored. Damaged or misplaced shards are taken where they are of use,
 /// and reported. Where there are several encode runs, the one that can be decoded is taken.
 ///
@@ -129,7 +129,7 @@ impl ShardSet {
         &self.codec
     }
 
-    /// What headers and trailers say.
+    /// Returns what headers and trailers say.
     pub fn report(&self) -> SetReport {
         let shape = self.codec.shape();
         let expected = self.members.iter().flatten().find(|m| !m.damaged);

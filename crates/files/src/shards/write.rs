@@ -23,7 +23,7 @@ use kiln_stripe::{
     EncodeReport, Node, PoolError, Result, Settings, ShardPlace, Source, default_sub_chunk,
 };
 
-/// What to encode and how.
+/// Request to encode.
 ///
 /// ```
 /// use std::sync::Arc;

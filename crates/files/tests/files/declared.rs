@@ -1,4 +1,4 @@
-//! What shards declare decides neither how long a reader works nor how much memory it takes: time
+//! Declarations of shards decide neither the time of a reader nor the memory it takes: time
 //! is counted in operations on the places.
 
 use std::os::unix::fs::FileExt;

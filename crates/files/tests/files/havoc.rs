@@ -5,7 +5,7 @@ use kiln_files::RepairRequest;
 use crate::helpers::*;
 use proptest::prelude::*;
 
-/// What can happen to a shard.
+/// Damage that can happen to a shard.
 #[derive(Clone, Debug)]
 enum Blow {
     Lose,

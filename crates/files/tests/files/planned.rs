@@ -37,7 +37,7 @@ fn request(devices: Devices, dry_run: bool) -> RepairRequest {
     RepairRequest { dry_run, devices: Some(devices), ..RepairRequest::default() }
 }
 
-/// What a dry run must tell too.
+/// Returns what a dry run must tell too.
 fn numbers(r: &RepairReport) -> (Vec<u64>, String, Vec<usize>, Vec<usize>, String) {
     let sums = [
         r.bytes_read,

@@ -1,4 +1,4 @@
-//! What a repair reads, reports and resumes.
+//! Reads, reports and resumption of a repair.
 
 use kiln_files::RepairRequest;
 use kiln_stripe::RepairReport;

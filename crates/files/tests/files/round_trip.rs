@@ -1,4 +1,4 @@
-//! What goes in comes out, for all codes, sizes and losses.
+//! Input equals output, for all codes, sizes and losses.
 
 use kiln_files::RepairRequest;
 use kiln_stripe::PoolError;

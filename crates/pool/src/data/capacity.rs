@@ -7,7 +7,7 @@ use crate::map::cluster_map::PoolNode;
 use crate::map::presence::Asked;
 use crate::{Key, place};
 
-/// What was found.
+/// Findings.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WithRoom {
     /// Nodes by position, the best first; fewer than asked for where there are no more.
@@ -62,7 +62,7 @@ impl ObjectWriter<'_> {
         }
     }
 
-    /// Whether a node has room for so many bytes more; one that cannot tell has.
+    /// Returns whether a node has room for so many bytes more; one that cannot tell has.
     pub(crate) fn has_room(&self, at: usize, bytes: u64) -> Result<bool> {
         Ok(self.map.usable(at)?.space()?.is_none_or(|space| space.has_room_for(bytes)))
     }

@@ -16,10 +16,10 @@ use crate::{Body, Key, Manifest};
 
 /// Nothing had to be rebuilt.
 const DIRECT: &str = "direct";
-/// How often a read starts again because the object was replaced under it.
+/// Times that a read starts again because the object was replaced under it.
 const RETRIES: usize = 5;
 
-/// What to get.
+/// Request to get.
 #[derive(Clone, Debug)]
 pub struct GetRequest<'a> {
     /// The object.
@@ -28,7 +28,7 @@ pub struct GetRequest<'a> {
     pub range: Option<Range<u64>>,
 }
 
-/// What a get did.
+/// Report of a get.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GetReport {
     /// The object.
@@ -49,8 +49,8 @@ pub struct GetReport {
     pub metadata_bytes_read: u64,
     /// Something had to be rebuilt.
     pub degraded: bool,
-    /// How: `direct` (nothing had to be), `central` (here, from what its helpers have), the name of
-    /// the plan's strategy (helpers computed), or `mixed`.
+    /// Strategy: `direct` (nothing had to be), `central` (here, from what its helpers have), the
+    /// name of the plan's strategy (helpers computed), or `mixed`.
     pub strategy: String,
     /// Chunk bytes that came to the reader: what it read, and what helpers sent it.
     pub bytes_received: u64,
@@ -62,7 +62,7 @@ pub struct GetReport {
     pub lost: Vec<usize>,
     /// Damage met on the way, at most 1000 entries.
     pub damaged: Vec<Damage>,
-    /// How much damage was met.
+    /// Amount of damage met.
     pub damaged_count: u64,
     /// Wall time, filled by the caller.
     pub seconds: f64,
@@ -108,8 +108,8 @@ impl ObjectReader<'_> {
     /// shard that they rebuild as a whole has its recorded digest, or is not handed out as whole.
     ///
     /// # Errors
-    /// As [`ObjectReader::get`]; [`PoolError::Mismatch`] when helpers rebuilt a shard of several stripes
-    /// that is not what was recorded.
+    /// As [`ObjectReader::get`]; [`PoolError::Mismatch`] when helpers rebuilt a shard of several
+    /// stripes that is not what was recorded.
     pub fn read_with(
         &self,
         req: &GetRequest<'_>,
@@ -120,9 +120,9 @@ impl ObjectReader<'_> {
         self.read_from(self.manifests.manifest(req.name)?, req, helpers, out, settings)
     }
 
-    /// Writes the bytes of several objects, as [`ObjectReader::get`] does for each of them. Small ones are
-    /// much faster this way: every node is asked once for all of them. All are done when this
-    /// returns, each with its own end, in order.
+    /// Writes the bytes of several objects, as [`ObjectReader::get`] does for each of them. Small
+    /// ones are much faster this way: every node is asked once for all of them. All are done when
+    /// this returns, each with its own end, in order.
     ///
     /// ```
     /// # use kiln_pool::{GetRequest, PutRequest};

@@ -23,7 +23,7 @@ use crate::{Key, NodeFile};
 pub struct Degraded {
     /// The code.
     pub codec: Arc<Codec>,
-    /// What the shards of the object say of themselves; the index is the first one's.
+    /// Information of the object's shards; the index is the first one's.
     pub info: ShardInfo,
     /// Digests of all shards.
     pub digests: Vec<Digest>,
@@ -37,7 +37,7 @@ pub struct Degraded {
     pub here: u64,
 }
 
-/// Who may have lost chunks rebuilt by others.
+/// Clients of helpers: they have lost chunks rebuilt by others.
 ///
 /// ```
 /// use kiln_pool::{Degraded, Helpers, Rebuilt};
@@ -56,8 +56,8 @@ pub trait Helpers {
     /// It cannot be done, or is not worth it; the reason in words. The reader does it then.
     fn begin(&self, ask: &Degraded) -> std::result::Result<Box<dyn Rebuilt + '_>, String>;
 
-    /// Whether they are also to be asked where a reader needs no more bytes without them, as when
-    /// it wants whole stripes.
+    /// Returns whether they are also to be asked where a reader needs no more bytes without them,
+    /// as when it wants whole stripes.
     fn insists(&self) -> bool {
         false
     }
@@ -65,7 +65,7 @@ pub trait Helpers {
 
 /// Lost sub-chunks on their way. Dropping it ends the work of the helpers.
 pub trait Rebuilt {
-    /// What is wanted of the next stripe: the sub-chunks of each lost chunk, in order.
+    /// Returns what is wanted of the next stripe: the sub-chunks of each lost chunk, in order.
     ///
     /// # Errors
     /// The helpers failed, and nothing more will come; the reason in words.
@@ -78,7 +78,7 @@ pub trait Rebuilt {
     fn strategy(&self) -> &str;
 }
 
-/// What helpers did for a reader.
+/// Report of helpers for a reader.
 #[derive(Debug, Default)]
 pub(crate) struct Helped {
     /// Bytes that they sent to the reader.
@@ -127,7 +127,7 @@ impl DigestCheck {
 }
 
 impl ObjectShards {
-    /// What is to be asked of helpers.
+    /// Returns what is to be asked of helpers.
     ///
     /// # Errors
     /// The object's name is none.

@@ -1,6 +1,6 @@
 //! Names as folders: no object may be one, so that pools can be copied into file systems.
 //!
-//! Whether an object is above a name its homes tell. That objects are below one only all nodes
+//! Homes of a name tell if an object is above it. That objects are below one only all nodes
 //! could tell, so every folder has an object of its own by which it is found: the one that keeps
 //! the attributes of its files, or one without any.
 
@@ -18,7 +18,7 @@ use crate::{Index, MAX_NAME};
 /// Last word of the name of a folder's own object.
 pub const ATTRIBUTES: &str = ".kiln-attributes";
 
-/// What such an object says of a folder of which nothing else is known.
+/// Content of such an object for a folder of which nothing else is known.
 const NOTHING_KNOWN: &[u8] = br#"{"version":1,"entries":{}}"#;
 
 /// The name of a folder's own object; the pool itself has an empty name.
@@ -30,7 +30,7 @@ pub fn attributes_in(folder: &str) -> String {
     }
 }
 
-/// Whether an object is one of these.
+/// Returns whether an object is one of these.
 #[must_use]
 pub fn is_attributes(name: &str) -> bool {
     name.rsplit('/').next() == Some(ATTRIBUTES)
@@ -57,7 +57,8 @@ impl ObjectWriter<'_> {
         self.refuse_nested_but(&BTreeSet::new(), index, name)
     }
 
-    /// As [`ObjectWriter::refuse_nested`], but does not ask for folders that are known to be no objects.
+    /// As [`ObjectWriter::refuse_nested`], but does not ask for folders that are known to be no
+    /// objects.
     ///
     /// # Errors
     /// As [`ObjectWriter::refuse_nested`].
@@ -82,10 +83,10 @@ impl ObjectWriter<'_> {
         }
     }
 
-    /// Refuses a name as [`ObjectWriter::refuse_nested`] does, and gives the folders above it their own
-    /// objects, so that they are known as folders before there is anything in them. Asks the homes
-    /// of a few names, however large the pool; `index` is called only where the name has been a
-    /// folder. Two who put at the same time, one a folder and one an object of its name, are not
+    /// Refuses a name as [`ObjectWriter::refuse_nested`] does, and gives the folders above it their
+    /// own objects, so that they are known as folders before there is anything in them. Asks the
+    /// homes of a few names, however large the pool; `index` is called only where the name has been
+    /// a folder. Two who put at the same time, one a folder and one an object of its name, are not
     /// kept apart.
     ///
     /// ```
@@ -109,7 +110,8 @@ impl ObjectWriter<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`PoolError::Refused`]; as [`ManifestStore::manifest`], and as [`ObjectWriter::put`] for objects of folders.
+    /// [`PoolError::Refused`]; as [`ManifestStore::manifest`], and as [`ObjectWriter::put`] for
+    /// objects of folders.
     pub fn make_way(
         &self,
         req: &PutRequest<'_>,
@@ -157,8 +159,8 @@ impl ObjectWriter<'_> {
         })
     }
 
-    /// Gives folders that have none their own objects, as [`ObjectWriter::make_way`] does. `run`: a fresh
-    /// identity; `now_ms`: the time, in ms since 1970.
+    /// Gives folders that have none their own objects, as [`ObjectWriter::make_way`] does. `run`: a
+    /// fresh identity; `now_ms`: the time, in ms since 1970.
     ///
     /// # Errors
     /// As [`ManifestStore::manifest`] and [`ObjectWriter::put`].
@@ -230,12 +232,12 @@ impl ObjectWriter<'_> {
         Ok(())
     }
 
-    /// Whether there are objects of these names, which are asked for at once.
+    /// Returns whether there are objects of these names, which are asked for at once.
     fn are_there(&self, names: Vec<&str>) -> Result<Vec<bool>> {
         self.map.in_parallel(names, |_, name| self.has(name))
     }
 
-    /// Whether there is an object of that name.
+    /// Returns whether there is an object of that name.
     ///
     /// # Errors
     /// As [`ManifestStore::manifest`], but for [`PoolError::NoObject`].

@@ -40,12 +40,12 @@ const MOST_PARTS: usize = 128;
 /// ```
 pub struct OpenObject {
     manifest: Arc<Manifest>,
-    /// Where its bytes lie in shards; `None`: they lie in the manifest.
+    /// Layout of its bytes in shards; `None`: they lie in the manifest.
     layout: Option<Layout>,
     /// Chunks with data; they are the first ones.
     data: usize,
     shards: Vec<Shard>,
-    /// What a read found that had to look at all of them.
+    /// Findings of a read that had to look at all of them.
     found: Mutex<Option<Arc<ObjectShards>>>,
 }
 
@@ -89,7 +89,7 @@ impl fmt::Debug for OpenObject {
 
 impl ObjectReader<'_> {
     /// Bytes of a whole stripe of an object that has so many; `None`: it would lie in its manifest.
-    /// Where the last stripe of an object is a whole one, too, its chunks begin where blocks of
+    /// If the last stripe of an object is a whole one, too, its chunks begin where blocks of
     /// disks do.
     ///
     /// ```
@@ -160,8 +160,8 @@ impl OpenObject {
         self.manifest.size
     }
 
-    /// Whether its shards have hashes that nobody can forge, under a seal: then bytes that only
-    /// have a caller's checksum should not be trusted, and [`OpenObject::read`] is to be used.
+    /// Returns whether its shards have hashes that nobody can forge, under a seal: then bytes that
+    /// only have a caller's checksum should not be trusted, and [`OpenObject::read`] is to be used.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         matches!(&self.manifest.body, Body::Shards(placed) if placed.sums == SumKind::Blake3)
@@ -335,8 +335,8 @@ impl OpenObject {
         Ok(bytes)
     }
 
-    /// Whether some of its shards could not be read, which is remembered: they may be there again,
-    /// or elsewhere, for who opens the object anew.
+    /// Returns whether some of its shards could not be read, which is remembered: they may be there
+    /// again, or elsewhere, for who opens the object anew.
     #[must_use]
     pub fn met_failure(&self) -> bool {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).is_some()

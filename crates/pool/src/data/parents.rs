@@ -1,14 +1,14 @@
-//! What is at a name and above it, before something is put there.
+//! Objects at a name and above it, before something is put there.
 
 use crate::Manifest;
 
-/// See [`ObjectWriter::see_way`](crate::Pool::see_way). It may be out of date a moment later: it spares
-/// questions before work that is refused or begun, and what is put asks once more, under the locks,
-/// before it takes its place.
+/// See [`ObjectWriter::see_way`](crate::ObjectWriter::see_way). It may be out of date a moment
+/// later: it spares questions before work that is refused or begun, and what is put asks once more,
+/// under the locks, before it takes its place.
 #[derive(Clone, Debug)]
 pub struct Way {
     pub(crate) name: String,
-    /// What is there, if it is an object with data.
+    /// Object that is there, if it has data.
     pub(crate) object: Option<Manifest>,
     /// A folder in the name that is an object.
     pub(crate) blocked: Option<String>,
@@ -19,7 +19,7 @@ pub struct Way {
 }
 
 impl Way {
-    /// What was there of this name; outer `None`: it is the way of another one.
+    /// Returns what was there of this name; outer `None`: it is the way of another one.
     pub(crate) fn object(&self, name: &str) -> Option<Option<&Manifest>> {
         (self.name == name).then_some(self.object.as_ref())
     }

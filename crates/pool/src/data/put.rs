@@ -18,7 +18,7 @@ use crate::map::cluster_map::PoolNode;
 use crate::map::presence::Asked;
 use crate::{Body, Class, Key, Manifest, NodeFile, Place, Placed, place};
 
-/// What to put.
+/// Request to put.
 #[derive(Copy, Clone, Debug)]
 pub struct PutRequest<'a> {
     /// The object's name: a relative path of at most 1024 bytes.
@@ -31,7 +31,7 @@ pub struct PutRequest<'a> {
     pub replace: bool,
 }
 
-/// What a put did.
+/// Report of a put.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PutReport {
     /// The object.
@@ -66,11 +66,11 @@ struct Staged<'a> {
     shards: Vec<StagedShard>,
     /// Indices without one: their nodes cannot be used.
     missing: Vec<usize>,
-    /// What says that the put has begun, where shards have their names already.
+    /// Announcement that the put has begun, where shards have their names already.
     announced: Option<(usize, String)>,
 }
 
-/// What may be there already.
+/// Knowledge of the object that is replaced.
 #[derive(Copy, Clone)]
 enum Before<'a> {
     /// As [`PutRequest::replace`] says.
@@ -144,10 +144,10 @@ impl ObjectWriter<'_> {
         self.put_one(req, Before::AsAsked, source, settings)
     }
 
-    /// As [`ObjectWriter::put`], but only over the data that the caller knows (`None`: none), by its
-    /// identity: of several who change an object, each knowing what the others did, one succeeds. A
-    /// repair that moves an object leaves its identity as it is. [`PutRequest::replace`] is of no
-    /// account.
+    /// As [`ObjectWriter::put`], but only over the data that the caller knows (`None`: none), by
+    /// its identity: of several who change an object, each knowing what the others did, one
+    /// succeeds. A repair that moves an object leaves its identity as it is.
+    /// [`PutRequest::replace`] is of no account.
     ///
     /// ```
     /// # use kiln_pool::PutRequest;
@@ -177,8 +177,8 @@ impl ObjectWriter<'_> {
         self.put_one(req, Before::Run(over), source, settings)
     }
 
-    /// As [`ObjectWriter::put`], after [`ObjectWriter::see_way`]: what it found is not asked for again before the
-    /// data is written. Before the object takes its place it is, as ever.
+    /// As [`ObjectWriter::put`], after [`ObjectWriter::see_way`]: what it found is not asked for
+    /// again before the data is written. Before the object takes its place it is, as ever.
     ///
     /// # Errors
     /// As [`ObjectWriter::put`].
@@ -204,9 +204,9 @@ impl ObjectWriter<'_> {
         end.unwrap_or_else(|| Err(PoolError::Internal { what: "a put without an end".into() }))
     }
 
-    /// Puts several objects, as [`ObjectWriter::put`] does each of them. Small ones are much faster this
-    /// way: they share locks, questions and syncs. All are done when this returns, each with its
-    /// own end, in order. Their data may be held in memory, so they should be small, or few.
+    /// Puts several objects, as [`ObjectWriter::put`] does each of them. Small ones are much faster
+    /// this way: they share locks, questions and syncs. All are done when this returns, each with
+    /// its own end, in order. Their data may be held in memory, so they should be small, or few.
     ///
     /// ```
     /// # use kiln_pool::PutRequest;
@@ -449,7 +449,7 @@ impl ObjectWriter<'_> {
         Ok(chosen)
     }
 
-    /// Where the shards of a put are written; nowhere, where nodes are unavailable.
+    /// Returns where the shards of a put are written; nowhere, where nodes are unavailable.
     fn parts(
         &self,
         req: &PutRequest<'_>,

@@ -18,15 +18,15 @@ use crate::data::shards::ObjectShards;
 struct Slot {
     frame: Frame,
     out: Vec<u8>,
-    /// Where in `out` helpers' bytes are missing.
+    /// Gaps in `out` of helpers' bytes.
     gaps: Vec<Gap>,
 }
 
 /// Bytes that come from helpers.
 struct Gap {
-    /// Where they belong.
+    /// Their range.
     out: Range<usize>,
-    /// Which of the chunks that helpers rebuild.
+    /// Rank among the chunks that helpers rebuild.
     rank: usize,
     /// The first of its bytes.
     from: usize,
@@ -127,7 +127,7 @@ impl Reading<'_> {
         segments
     }
 
-    /// What helpers are asked for; `None` where nobody could rebuild it.
+    /// Returns what helpers are asked for; `None` where nobody could rebuild it.
     fn ask(&self, segment: &Segment) -> Result<Option<Degraded>> {
         let lost: Vec<usize> = segment.wanted.iter().map(|(chunk, _)| *chunk).collect();
         let mut here = 0;
@@ -198,7 +198,8 @@ impl Reading<'_> {
     }
 }
 
-/// What helpers have for the next stripe; if nothing, the reason, unless it was given before.
+/// Returns what helpers have for the next stripe; if nothing, the reason, unless it was given
+/// before.
 fn next(
     rebuilt: &mut Option<(Box<dyn Rebuilt + '_>, &Degraded)>,
     digest_check: &mut Option<DigestCheck>,

@@ -10,8 +10,9 @@ use crate::{Body, Key, Manifest};
 impl ObjectWriter<'_> {
     /// Removes an object: from its commit on nobody finds it, then its files go.
     ///
-    /// What stays is a tombstone (a manifest that says so) until a scrub has seen all nodes: a node
-    /// that was unavailable must not bring the object back. `run` is a fresh random identity.
+    /// Returns what stays is a tombstone (a manifest that says so) until a scrub has seen all
+    /// nodes: a node that was unavailable must not bring the object back. `run` is a fresh random
+    /// identity.
     ///
     /// # Errors
     /// [`PoolError::NoObject`]; as for [`ObjectWriter::put`].

@@ -18,7 +18,7 @@ pub(crate) enum Member {
     Here {
         /// Reads it.
         reader: Box<ShardReader>,
-        /// What is wrong with it all the same.
+        /// Damage of it all the same.
         damage: Option<String>,
     },
     /// Its node cannot be used.
@@ -80,7 +80,7 @@ impl ObjectShards {
         (0..self.members.len()).filter(|&index| wanted(&self.members[index])).collect()
     }
 
-    /// What is wrong with a shard, in words.
+    /// Returns what is wrong with a shard, in words.
     pub(crate) fn problem(&self, index: usize) -> Option<&str> {
         match &self.members[index] {
             Member::Here { damage, .. } => damage.as_deref(),

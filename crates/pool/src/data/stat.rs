@@ -11,12 +11,12 @@ use crate::{Body, Key};
 /// An object and the state of its files, as far as headers and trailers tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StatReport {
-    /// What its manifest says.
+    /// Contents of its manifest.
     #[serde(flatten)]
     pub object: Listed,
     /// Parity shards: the most that may be lost.
     pub m: usize,
-    /// Whether the shards that are whole give the object back.
+    /// True if the whole shards give the object back.
     pub recoverable: bool,
     /// Sub-chunks of a chunk.
     pub alpha: usize,
@@ -37,7 +37,7 @@ pub struct ShardState {
     pub index: usize,
     /// The node that should have it.
     pub node: String,
-    /// What is wrong with it, if anything.
+    /// Damage of it, if any.
     #[serde(rename = "trouble")]
     pub problem: Option<String>,
 }

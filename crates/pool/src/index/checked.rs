@@ -41,7 +41,7 @@ pub(super) struct CheckedFile {
     table: Mutex<Table>,
 }
 
-/// What the file should be.
+/// Expected state of the file.
 #[derive(Debug, Default)]
 struct Table {
     /// Bytes of the file.

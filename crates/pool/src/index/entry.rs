@@ -1,4 +1,4 @@
-//! What the index holds of one object.
+//! Entry of the index for one object.
 
 use kiln_stripe::names;
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! What an object takes on disk, computed from its manifest alone: pure.
+//! Space of an object on disk, computed from its manifest alone: pure.
 //!
 //! File systems give a file whole blocks, mostly of 4 KiB. For a small object these, and the files
 //! themselves, are what it costs: 5 KiB in 14 shards of 8 KiB each are 22 times their size.

@@ -13,10 +13,10 @@ use kiln_stripe::{PoolError, Result};
 /// Most bytes of an object's name: what the header of a shard can hold.
 pub const MAX_NAME: usize = 1024;
 
-/// What the names of marks of damage end with.
+/// Record of what the names of marks of damage end with.
 const DAMAGED: &str = ".damaged";
 
-/// What an object's files are called on nodes: the first 128 bits of the SHA-256 of its name.
+/// Name of an object's files on nodes: the first 128 bits of the SHA-256 of its name.
 ///
 /// Two names with one key are not expected in the lifetime of any pool; should it happen, the name
 /// in the manifest tells, and the second object is refused.
@@ -122,7 +122,7 @@ pub enum NodeFile {
         run: [u8; 16],
         /// Index of the shard.
         index: u16,
-        /// Who repairs, see [`crate::PoolConfig::repairer`]; 0 is not in the name.
+        /// Number of the repairer, see [`crate::PoolConfig::repairer`]; 0 is not in the name.
         by: u64,
     },
     /// `.KEY.RUN.DAMAGE.kiln.damaged`, empty: a scrub found this damage, and no repair has mended

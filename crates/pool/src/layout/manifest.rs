@@ -1,4 +1,4 @@
-//! What a pool knows of one object: the manifest, of which copies lie on several nodes.
+//! Record of one object in a pool: the manifest, of which copies lie on several nodes.
 //!
 //! The bytes are described in `docs/reference/formats.md`. A manifest is written whole, under a
 //! temporary name, synced and renamed over the one before: a reader gets the old or the new one.
@@ -58,11 +58,11 @@ pub struct Manifest {
     pub size: u64,
     /// Ids of the nodes that hold a copy of this manifest.
     pub copies: Vec<String>,
-    /// Where the data is.
+    /// Place of the data.
     pub body: Body,
 }
 
-/// Where an object's data is.
+/// Place of an object's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Body {
     /// In shards.
@@ -75,7 +75,7 @@ pub enum Body {
 }
 
 impl Body {
-    /// Whether there is an object to read.
+    /// Returns whether there is an object to read.
     pub fn is_data(&self) -> bool {
         !matches!(self, Body::Deleted)
     }
@@ -106,13 +106,13 @@ pub struct Placed {
     pub sub_chunk: u32,
     /// Stripes of a segment of the shard files.
     pub segment_stripes: u32,
-    /// How sub-chunks are checked.
+    /// Checksums of sub-chunks.
     pub sums: SumKind,
     /// The n shards, in order of index.
     pub places: Vec<Place>,
 }
 
-/// Where one shard is to be, and what it must be.
+/// Place of one shard, and its digest.
 ///
 /// ```
 /// use kiln_store::{Digest, SumKind};
@@ -137,7 +137,7 @@ impl Placed {
 }
 
 impl Manifest {
-    /// What the header of a shard of this object says; `None` when it is not in shards.
+    /// Returns what the header of a shard of this object says; `None` when it is not in shards.
     pub fn shard_info(&self, index: u16) -> Option<ShardInfo> {
         let Body::Shards(placed) = &self.body else { return None };
         Some(ShardInfo {
@@ -156,8 +156,9 @@ impl Manifest {
         })
     }
 
-    /// Which of two manifests of one name is in force: the greater. Equal numbers can only come
-    /// from writers that did not see each other; then one of them wins everywhere, always the same.
+    /// Returns which of two manifests of one name is in force: the greater. Equal numbers can only
+    /// come from writers that did not see each other; then one of them wins everywhere, always the
+    /// same.
     pub fn order(&self, other: &Manifest) -> Ordering {
         let order = (self.version, self.run).cmp(&(other.version, other.run));
         let bytes = |manifest: &Manifest| manifest.encode(MANIFEST_VERSION);
@@ -236,7 +237,7 @@ impl Manifest {
     /// Reads and checks the bytes of the format; a seal, if there is one, is not looked at.
     ///
     /// # Errors
-    /// What is wrong with them, in words.
+    /// The fault in words.
     pub fn from_bytes(bytes: &[u8]) -> Result<Manifest, String> {
         Ok(Manifest::parse(bytes)?.0)
     }
@@ -244,7 +245,7 @@ impl Manifest {
     /// As [`Manifest::from_bytes`], and believes nothing that these seals do not accept.
     ///
     /// # Errors
-    /// What is wrong with them, in words.
+    /// The fault in words.
     pub fn unseal(bytes: &[u8], seals: &Seals) -> Result<Manifest, String> {
         let (manifest, sealed, seal) = Manifest::parse(bytes)?;
         seals.check(Purpose::Manifest, &[sealed], seal.as_ref())?;
@@ -317,7 +318,7 @@ impl Manifest {
         Ok((manifest, sealed, seal))
     }
 
-    /// What the fields must fulfil together.
+    /// Returns what the fields must fulfil together.
     fn check(&self) -> Result<(), String> {
         check_name(&self.name).map_err(|error| error.to_string())?;
         match &self.body {
@@ -352,7 +353,7 @@ fn push_id(out: &mut Vec<u8>, id: &str) {
     out.extend(id.as_bytes());
 }
 
-/// What is left to read.
+/// Rest of the bytes.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

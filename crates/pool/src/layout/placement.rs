@@ -1,4 +1,4 @@
-//! Which nodes hold an object: weighted rendezvous hashing over distinct domains.
+//! Nodes that hold an object: weighted rendezvous hashing over distinct domains.
 //!
 //! Every node gets a score from a hash of the object's key and its own id; the best n nodes of
 //! distinct domains win. Nobody has to remember anything for that, a node that joins takes only
@@ -16,7 +16,7 @@ use crate::Key;
 pub struct Candidate<'a> {
     /// Its id, which never changes.
     pub id: &'a str,
-    /// What fails together with it.
+    /// Failure domain of it.
     pub domain: &'a str,
     /// Its share relative to others; more than 0.
     pub weight: f64,

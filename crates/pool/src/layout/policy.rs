@@ -1,4 +1,4 @@
-//! Which code an object gets: by its size.
+//! Code that an object gets: by its size.
 //!
 //! A code with many sub-chunks repairs with few bytes, but only when its sub-chunks are long enough
 //! to be read at a disk's pace; a small object cut into thousands of pieces is all overhead. So, as
@@ -68,7 +68,7 @@ pub struct Class {
 }
 
 impl Class {
-    /// Whether its objects lie in their manifests.
+    /// Returns whether its objects lie in their manifests.
     pub fn is_inline(&self) -> bool {
         self.code == INLINE
     }

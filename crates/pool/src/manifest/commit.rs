@@ -33,7 +33,7 @@ pub(crate) struct StagedShard {
     pub name: String,
 }
 
-/// What is to change about one object.
+/// Change of one object.
 pub(crate) struct Change<'a> {
     /// The object.
     pub key: Key,
@@ -85,7 +85,7 @@ struct Rename {
     to: String,
 }
 
-/// What is to be done, by node.
+/// Work by node.
 type ByNode<T> = BTreeMap<usize, Vec<T>>;
 
 impl ManifestStore<'_> {
@@ -107,8 +107,8 @@ impl ManifestStore<'_> {
         ends.into_iter().next().unwrap_or(Ok(None))
     }
 
-    /// As [`ManifestStore::commit`], for several objects, none of which is there twice. `make` is asked for
-    /// each of them, by position.
+    /// As [`ManifestStore::commit`], for several objects, none of which is there twice. `make` is
+    /// asked for each of them, by position.
     ///
     /// # Errors
     /// Nothing has changed, but arrivals may have their new names. What fails for one object is in
@@ -162,8 +162,8 @@ impl ManifestStore<'_> {
         Ok(Some(Step { change, of, found, manifest, holders, without, failed: None }))
     }
 
-    /// Where copies of an object's manifest go: the best of its homes that can be used, without
-    /// some.
+    /// Returns where copies of an object's manifest go: the best of its homes that can be used,
+    /// without some.
     fn holders(&self, key: &Key, without: &[usize]) -> Result<Vec<usize>> {
         let homes = self.map.config.homes_now(key);
         let want = homes.copies;
@@ -241,8 +241,8 @@ impl ManifestStore<'_> {
         })
     }
 
-    /// What it means that only some copies of a new manifest got their names. It counts as in force
-    /// unless it certainly is not: what it names must not be removed then.
+    /// Returns what it means that only some copies of a new manifest got their names. It counts as
+    /// in force unless it certainly is not: what it names must not be removed then.
     fn halfway(&self, step: &Step<'_>, have: usize, error: PoolError) -> PoolError {
         // A rename that failed may still have happened: what counts is what readers find.
         let is_absent =
@@ -326,7 +326,7 @@ impl ManifestStore<'_> {
         Ok(ends.into_iter().flatten().collect())
     }
 
-    /// What is done with several files of a node, with an end for each; where the node cannot be
+    /// Runs work on several files of a node, with an end for each; where the node cannot be
     /// used, it is that.
     fn for_each<T>(
         &self,
@@ -469,7 +469,7 @@ pub(crate) fn places(manifest: &Manifest) -> impl Iterator<Item = (u16, &str)> {
     places.iter().enumerate().map(|(index, place)| (index as u16, &place.node[..]))
 }
 
-/// What tells this change from all others in a log of changes.
+/// Returns what tells this change from all others in a log of changes.
 fn mark(manifest: &Manifest) -> [u8; 16] {
     let mut mark = manifest.run;
     mark[8..].copy_from_slice(&manifest.version.to_le_bytes());

@@ -15,16 +15,16 @@ use crate::map::meta_files::read_tagged;
 use crate::map::presence::Asked;
 use crate::{Key, MAX_MANIFEST, Manifest, NodeFile};
 
-/// What was found under the name of a manifest, by node: nothing, or a file with this tag.
+/// Findings under the name of a manifest, by node: nothing, or a file with this tag.
 pub(crate) type Expected = BTreeMap<usize, Existing>;
 
-/// Whether files get their names when they are complete, and no others before.
+/// Returns whether files get their names when they are complete, and no others before.
 pub(crate) fn is_direct(store: &dyn Backend) -> bool {
     !store.capabilities().has(Capability::Rename)
 }
 
 impl ManifestStore<'_> {
-    /// Whether a node's place is one without renames; one that cannot be used is not asked.
+    /// Returns whether a node's place is one without renames; one that cannot be used is not asked.
     pub(crate) fn is_direct(&self, at: usize) -> bool {
         self.map.nodes[at].store().is_ok_and(|store| is_direct(&**store))
     }
@@ -55,7 +55,8 @@ impl ManifestStore<'_> {
         Ok(file.complete()?)
     }
 
-    /// What is there on a node that was not asked before: an older one than the new one, or none.
+    /// Returns what is there on a node that was not asked before: an older one than the new one, or
+    /// none.
     fn expected_now(&self, store: &dyn Backend, name: &str, new: &Manifest) -> Result<Existing> {
         let (bytes, existing) = read_tagged(store, name, MAX_MANIFEST as u64)?;
         let there = bytes.and_then(|bytes| Manifest::unseal(&bytes, &self.map.config.seals()).ok());
@@ -97,8 +98,8 @@ impl ManifestStore<'_> {
         }
     }
 
-    /// Whether a shard that no manifest asks for may be of a put or a repair that is under way:
-    /// where shards have their names before their manifest, only their age tells.
+    /// Returns whether a shard that no manifest asks for may be of a put or a repair that is under
+    /// way: where shards have their names before their manifest, only their age tells.
     pub(crate) fn may_be_arriving(
         &self,
         at: usize,

@@ -13,7 +13,7 @@ use crate::map::meta_files::{epoch_of, read_tagged};
 use crate::map::seal::Seals;
 use crate::{Body, Key, MAX_MANIFEST, Manifest, NodeFile};
 
-/// What the nodes say of one object.
+/// Answer of the nodes about one object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     /// The newest manifest; it may say that the object was removed.
@@ -36,14 +36,14 @@ pub(crate) struct Found {
     pub stable: bool,
     /// So many homes have no manifest at all that none was ever acknowledged.
     pub denied: bool,
-    /// What a conditional write to a home that was asked expects there.
+    /// Expectations of conditional writes to homes that were asked.
     pub expected: Expected,
     /// Homes that are no nodes any more: their disks were lost since the pool was opened.
     pub gone: Vec<usize>,
 }
 
 impl Found {
-    /// Whether there may be an object although no manifest of it can be read.
+    /// Returns whether there may be an object although no manifest of it can be read.
     pub(crate) fn may_hide(&self) -> bool {
         self.newest.is_none() && !self.corrupt.is_empty() && !self.denied
     }
@@ -63,7 +63,7 @@ impl Found {
 #[derive(Debug)]
 struct Answer {
     copy: Copy,
-    /// What a conditional write that puts something in its place expects.
+    /// Expectation of a conditional write in its place.
     expected: Option<Existing>,
     /// The node's copy of the map is of a time before removals were last forgotten: its disk was
     /// rolled back, and may have what was removed.
@@ -76,7 +76,7 @@ struct Answer {
     gone: bool,
 }
 
-/// What a node has.
+/// Copy on a node.
 #[derive(Debug)]
 enum Copy {
     Some(Manifest),
@@ -96,7 +96,7 @@ impl Answer {
     }
 }
 
-/// What conditional writes to homes that were asked expect there.
+/// Returns what conditional writes to homes that were asked expect there.
 fn expected(answers: &Answers) -> Expected {
     answers.iter().filter_map(|(at, answer)| Some((*at, answer.expected?))).collect()
 }
@@ -159,8 +159,8 @@ fn newest_of<'m>(held: &[(usize, &'m Manifest)], homes: &[Homes<'_>]) -> Option<
     Some(rivals.into_iter().find(|rival| is_held(rival)).unwrap_or(newest))
 }
 
-/// Which homes to ask first, of every epoch that counts: as many as have a copy of what is in
-/// force.
+/// Returns which homes to ask first, of every epoch that counts: as many as have a copy of what is
+/// in force.
 fn first(homes: &[Homes<'_>], here: impl Fn(usize) -> bool) -> Vec<usize> {
     let mut first: Vec<usize> = Vec::new();
     for homes in homes {
@@ -191,14 +191,14 @@ impl ManifestStore<'_> {
         found.into_iter().next().ok_or_else(|| PoolError::Internal { what: "no answer".into() })
     }
 
-    /// As [`ManifestStore::ask`], for many objects at once: what every node is asked for all of them it is
-    /// asked once.
+    /// As [`ManifestStore::ask`], for many objects at once: what every node is asked for all of
+    /// them it is asked once.
     pub(crate) fn ask_each(&self, wanted: &[(Key, bool)]) -> Result<Vec<Found>> {
         self.ask_many(wanted, false)
     }
 
-    /// As [`ManifestStore::ask_each`]; `locked`: the caller has the locks of all homes, so that no name
-    /// changes while a node is looked through.
+    /// As [`ManifestStore::ask_each`]; `locked`: the caller has the locks of all homes, so that no
+    /// name changes while a node is looked through.
     pub(crate) fn ask_many(&self, wanted: &[(Key, bool)], locked: bool) -> Result<Vec<Found>> {
         let homes: Vec<Vec<Homes<'_>>> =
             wanted.iter().map(|(key, _)| self.map.config.homes(key)).collect();
@@ -313,7 +313,7 @@ impl ManifestStore<'_> {
         away
     }
 
-    /// What follows from the answers.
+    /// Returns what follows from the answers.
     fn judge_answers(&self, homes: &[Homes<'_>], answers: &Answers) -> Found {
         let mut found = Found { expected: expected(answers), ..Found::default() };
         let seeing = |at: usize| answers.get(&at).filter(|answer| !answer.blind);
@@ -385,9 +385,9 @@ impl ManifestStore<'_> {
         found
     }
 
-    /// Whether two versions were written at once, of which it cannot be said which one counts: a
-    /// writer stood still for longer than its lock lasts, and another one was at work meanwhile.
-    /// Where places have renames nobody goes on after another one has taken the lock.
+    /// Returns whether two versions were written at once, of which it cannot be said which one
+    /// counts: a writer stood still for longer than its lock lasts, and another one was at work
+    /// meanwhile. Where places have renames nobody goes on after another one has taken the lock.
     fn are_rivals(&self, found: &Found, homes: &[Homes<'_>], answers: &Answers) -> bool {
         let newest = found.newest.as_ref().map(|newest| newest.version);
         let rivals = found.older.iter().any(|older| Some(older.version) == newest);
@@ -421,7 +421,7 @@ impl ManifestStore<'_> {
         self.settled(key, name, self.ask(key, true)?)
     }
 
-    /// What was found, as [`ManifestStore::look`] gives it.
+    /// Returns what was found, as [`ManifestStore::look`] gives it.
     pub(crate) fn settled(&self, key: &Key, name: &str, found: Found) -> Result<Found> {
         let found = self.sure(found, name)?;
         if found.stable || found.newest.is_none() {
@@ -430,8 +430,8 @@ impl ManifestStore<'_> {
         self.complete(key, name)
     }
 
-    /// What was found, where it can be relied upon: as [`ManifestStore::look`] does, and under the locks,
-    /// when the version found is to be replaced anyway.
+    /// Returns what was found, where it can be relied upon: as [`ManifestStore::look`] does, and
+    /// under the locks, when the version found is to be replaced anyway.
     pub(crate) fn sure(&self, found: Found, name: &str) -> Result<Found> {
         let copies = self.map.config.policy.manifest_copies;
         if !found.certain {

@@ -72,12 +72,12 @@ impl PoolNode {
         }
     }
 
-    /// Whether it was looked at already.
+    /// Returns whether it was looked at already.
     pub(crate) fn was_used(&self) -> bool {
         self.entered.get().is_some()
     }
 
-    /// Whether it can be used.
+    /// Returns whether it can be used.
     pub(crate) fn is_here(&self) -> bool {
         self.store().is_ok()
     }
@@ -186,19 +186,19 @@ impl ClusterMap {
         Some(pool)
     }
 
-    /// Whether a node has a new disk that may lack something.
+    /// Returns whether a node has a new disk that may lack something.
     pub(crate) fn is_backfilling(&self) -> bool {
         !self.config.is_settled() || (0..self.nodes.len()).any(|at| self.is_unsure(at))
     }
 
-    /// Whether it says nothing that a node does not have a manifest: its disk is new.
+    /// Returns whether it says nothing that a node does not have a manifest: its disk is new.
     pub(crate) fn is_unsure(&self, at: usize) -> bool {
         let node = &self.nodes[at];
         self.config.is_new(&node.config) || node.entered().as_ref().is_ok_and(|node| node.filling)
     }
 
-    /// Whether it says nothing of what was put from an epoch on that a node does not have it: its
-    /// disk is newer.
+    /// Returns whether it says nothing of what was put from an epoch on that a node does not have
+    /// it: its disk is newer.
     pub(crate) fn is_newer_than(&self, at: usize, since: u64) -> bool {
         let node = &self.nodes[at];
         node.config.since > since || node.entered().as_ref().is_ok_and(|node| node.filling)
@@ -235,7 +235,7 @@ impl ClusterMap {
         Settings { sequence: self.sequence.as_ref().or(settings.sequence), ..*settings }
     }
 
-    /// What the pool is made of.
+    /// Returns what the pool is made of.
     pub fn config(&self) -> &PoolConfig {
         &self.config
     }
@@ -252,8 +252,8 @@ impl ClusterMap {
         found.filter_map(|(config, entered)| Some((config, &entered.as_ref().err()?[..]))).collect()
     }
 
-    /// Whether the nodes that can be used know of every object. With more than m domains away
-    /// there may be objects that none of them knows.
+    /// Returns whether the nodes that can be used know of every object. With more than m domains
+    /// away there may be objects that none of them knows.
     ///
     /// # Errors
     /// [`PoolError::NoNodes`].

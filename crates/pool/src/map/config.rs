@@ -31,7 +31,7 @@ const MAX_URL: usize = 1024;
 /// repair.
 pub(crate) const MAX_PAST: usize = 16;
 
-/// Whether a node takes part.
+/// Participation of a node.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeState {
@@ -45,7 +45,7 @@ pub enum NodeState {
 }
 
 impl NodeState {
-    /// Whether new data may go there.
+    /// Returns whether new data may go there.
     #[allow(clippy::trivially_copy_pass_by_ref)] // what serde passes
     pub fn is_in(&self) -> bool {
         *self == NodeState::In
@@ -134,7 +134,7 @@ pub struct PoolConfig {
     /// written to a node.
     #[serde(skip)]
     pub keys: PoolKeys,
-    /// Who repairs by this description, as a number: repairs by another one never write into the
+    /// Number of the repairer by this description: repairs by another one never write into the
     /// files of these, and these go on with their own. No part of the description either.
     #[serde(skip)]
     pub repairer: u64,
@@ -157,13 +157,13 @@ pub struct PoolConfig {
 pub struct NodeConfig {
     /// Its id, never changed: 1 to 64 letters, digits, `.`, `_` or `-`.
     pub id: String,
-    /// Where it is: `file:///folder` or `kiln://host:port`.
+    /// URL of its place: `file:///folder` or `kiln://host:port`.
     pub url: String,
-    /// What fails together with it (a host, a rack); shards of a stripe are in distinct domains.
+    /// Failure domain of it (a host, a rack); shards of a stripe are in distinct domains.
     pub domain: String,
     /// Its share relative to the others'.
     pub weight: f64,
-    /// Whether it takes part.
+    /// Its participation.
     #[serde(default, skip_serializing_if = "NodeState::is_in")]
     pub state: NodeState,
     /// Incarnation of its disk, 32 hex digits: another disk under its name is a stranger. Empty for
@@ -244,7 +244,7 @@ impl PoolConfig {
         unhex(&self.id).unwrap_or_default()
     }
 
-    /// What the pool accepts, with the keys that are at hand.
+    /// Returns what the pool accepts, with the keys that are at hand.
     pub fn seals(&self) -> Seals {
         Seals::of(&self.sealed, &self.keys)
     }
@@ -259,14 +259,14 @@ impl PoolConfig {
         Seals::of(&ids, &self.keys)
     }
 
-    /// What logs that are begun now are sealed by; `None` in a pool that seals nothing.
+    /// Returns what logs that are begun now are sealed by; `None` in a pool that seals nothing.
     pub fn log_sealer(&self) -> Option<Sealer> {
         self.seals().log_sealer()
     }
 
-    /// What a log was sealed by that was begun with the key of this id, whether new things are
-    /// sealed by it still or not. `None`: that key is not at hand, and the pool believes what has
-    /// no seal, so the log need not be checked.
+    /// Returns what a log was sealed by that was begun with the key of this id, whether new things
+    /// are sealed by it still or not. `None`: that key is not at hand, and the pool believes what
+    /// has no seal, so the log need not be checked.
     ///
     /// # Errors
     /// [`PoolError::NoKey`].
@@ -279,7 +279,8 @@ impl PoolConfig {
         }
     }
 
-    /// How new shards are checked: by hashes that nobody can forge, where manifests are sealed.
+    /// Returns how new shards are checked: by hashes that nobody can forge, where manifests are
+    /// sealed.
     pub(crate) fn sums(&self) -> SumKind {
         if self.seals().is_sealing() { SumKind::Blake3 } else { SumKind::Crc32c }
     }

@@ -36,23 +36,23 @@ impl Homes<'_> {
         self.nodes.iter().filter_map(|(at, _)| *at)
     }
 
-    /// Whether answers of these nodes include one that has the newest version, if there is one:
-    /// fewer domains than copies are missing. Where more are gone for good than that, what is left
-    /// has to answer, all of it: its loss was accepted when they were forgotten.
+    /// Returns whether answers of these nodes include one that has the newest version, if there is
+    /// one: fewer domains than copies are missing. Where more are gone for good than that, what is
+    /// left has to answer, all of it: its loss was accepted when they were forgotten.
     pub fn answered(&self, by: impl Fn(usize) -> bool) -> bool {
         let missing = |(at, _): &&(Option<usize>, &str)| at.is_none_or(|at| !by(at));
         let domains = distinct(self.nodes.iter().filter(missing).map(|(_, domain)| *domain));
         domains < self.copies || self.positions().all(by)
     }
 
-    /// Whether [`Homes::answered`] would hold with one domain less.
+    /// Returns whether [`Homes::answered`] would hold with one domain less.
     fn answered_with_less(&self, by: impl Fn(usize) -> bool) -> bool {
         let missing = |(at, _): &&(Option<usize>, &str)| at.is_none_or(|at| !by(at));
         distinct(self.nodes.iter().filter(missing).map(|(_, domain)| *domain)) + 1 < self.copies
     }
 
-    /// How many more of these domains may be missing while [`Homes::answered`] holds; negative: it
-    /// does not hold.
+    /// Returns how many more of these domains may be missing while [`Homes::answered`] holds;
+    /// negative: it does not hold.
     pub fn spare(&self, by: impl Fn(usize) -> bool) -> i32 {
         let missing = |(at, _): &&(Option<usize>, &str)| at.is_none_or(|at| !by(at));
         let missing = distinct(self.nodes.iter().filter(missing).map(|(_, domain)| *domain));
@@ -60,13 +60,13 @@ impl Homes<'_> {
         if self.positions().all(by) { spare.max(0) } else { spare }
     }
 
-    /// Whether a version that these nodes have was, or may have been, acknowledged.
+    /// Returns whether a version that these nodes have was, or may have been, acknowledged.
     pub fn hold(&self, has: impl Fn(usize) -> bool) -> bool {
         let holds = |(at, _): &&(Option<usize>, &str)| at.is_some_and(&has);
         distinct(self.nodes.iter().filter(holds).map(|(_, domain)| *domain)) >= self.copies
     }
 
-    /// Whether so many nodes say that they do not have a version that it cannot have been
+    /// Returns whether so many nodes say that they do not have a version that it cannot have been
     /// acknowledged: fewer are left than it has copies.
     pub fn deny(&self, denies: impl Fn(usize) -> bool) -> bool {
         let may = |(at, _): &&(Option<usize>, &str)| at.is_none_or(|at| !denies(at));
@@ -172,8 +172,8 @@ impl PoolConfig {
         all
     }
 
-    /// Whether these nodes know of every object: no version is on others alone. `by` is asked for
-    /// a node, and for the epoch since which it has to know everything.
+    /// Returns whether these nodes know of every object: no version is on others alone. `by` is
+    /// asked for a node, and for the epoch since which it has to know everything.
     pub(crate) fn all_visible(&self, by: impl Fn(usize, u64) -> bool) -> bool {
         self.whole_maps().iter().all(|map| map.answered(|at| by(at, map.since)))
     }
@@ -211,9 +211,9 @@ impl PoolConfig {
         (!changes.is_empty()).then_some(changes)
     }
 
-    /// How many of the nodes that decide on changes are these, and of how many; an error: not more
-    /// than half. Nodes that are out do not decide, or nothing could be decided without them; but
-    /// they do where all others were given up by force.
+    /// Returns how many of the nodes that decide on changes are these, and of how many; an error:
+    /// not more than half. Nodes that are out do not decide, or nothing could be decided without
+    /// them; but they do where all others were given up by force.
     pub(crate) fn majority(
         &self,
         is: impl Fn(&str) -> bool,
@@ -228,13 +228,13 @@ impl PoolConfig {
         if have * 2 > of { Ok((have, of)) } else { Err((have, of)) }
     }
 
-    /// Whether a node's disk began to take part after what is settled: that it does not have a
-    /// manifest says nothing yet.
+    /// Returns whether a node's disk began to take part after what is settled: that it does not
+    /// have a manifest says nothing yet.
     pub(crate) fn is_new(&self, node: &NodeConfig) -> bool {
         node.since > self.settled
     }
 
-    /// Whether manifests may still have to be moved.
+    /// Returns whether manifests may still have to be moved.
     pub fn is_settled(&self) -> bool {
         self.past.is_empty() && self.node.iter().all(|node| !self.is_new(node))
     }
@@ -243,7 +243,7 @@ impl PoolConfig {
     /// is remembered.
     ///
     /// # Errors
-    /// What `edit` says; a description that cannot be; too many changes that are not settled.
+    /// Errors of `edit`; a description that cannot be; too many changes that are not settled.
     pub(crate) fn next(
         &self,
         edit: impl FnOnce(&mut PoolConfig) -> Result<()>,
@@ -275,8 +275,8 @@ impl PoolConfig {
         Ok(next)
     }
 
-    /// Whether two descriptions are one map: they differ in where nodes are at most, which is each
-    /// reader's own.
+    /// Returns whether two descriptions are one map: they differ in where nodes are at most, which
+    /// is each reader's own.
     pub(crate) fn is_same_map(&self, other: &PoolConfig) -> bool {
         let bare = |map: &PoolConfig| {
             let mut map = map.clone();

@@ -80,12 +80,12 @@ pub(crate) fn epoch_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option
     Ok(number.and_then(|number| number.trim().parse().ok()))
 }
 
-/// What the first line of a node's copy of the map begins with; comments, for who reads TOML.
+/// Prefix of the first line of a node's copy of the map; comments, for parsers of TOML.
 const EPOCH: &str = "# epoch = ";
-/// What its last line begins with, and what follows the epoch in the first.
+/// Prefix of its last line, and of the text after the epoch in the first.
 const CHECKSUM: &str = "# checksum = ";
 
-/// What a line with a seal begins with.
+/// Prefix of a line with a seal.
 const SEALED: &str = "# seal = ";
 
 /// The map that a node's copy is, where that is as it was written, of this pool, and accepted by
@@ -160,15 +160,15 @@ fn named_epoch(head: &[u8]) -> Option<u64> {
     (first_line(epoch).as_bytes() == line).then_some(epoch)
 }
 
-/// Whether a copy is as it was written, as far as it says: copies of before there were checksums
-/// do not.
+/// Returns whether a copy is as it was written, as far as it says: copies of before there were
+/// checksums do not.
 pub(crate) fn is_intact(text: &[u8]) -> bool {
     let text = String::from_utf8_lossy(text);
     let Some((map, sum)) = text.rsplit_once(CHECKSUM) else { return true };
     sum.trim_end() == format!("{:08x}", checksum(map.as_bytes()))
 }
 
-/// Whether a copy is accepted: one of its seals is, or none is asked for.
+/// Returns whether a copy is accepted: one of its seals is, or none is asked for.
 pub(crate) fn is_accepted(text: &[u8], seals: &Seals) -> bool {
     let text = String::from_utf8_lossy(text);
     let map = text.rsplit_once(CHECKSUM).map_or(&text[..], |(map, _)| map);

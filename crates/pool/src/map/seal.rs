@@ -22,7 +22,7 @@ pub(crate) const UNSEALED: &str = "none";
 /// Keys of one file.
 const MAX_KEYS: usize = 8;
 
-/// What is sealed: a seal of one kind is none of the other.
+/// Kind of a sealed file: a seal of one kind is none of the other.
 #[derive(Copy, Clone, Debug)]
 pub(crate) enum Purpose {
     Manifest,
@@ -48,7 +48,7 @@ struct PoolKey {
 }
 
 impl PoolKey {
-    /// What seals are made with for one purpose.
+    /// Returns what seals are made with for one purpose.
     fn derived(&self, purpose: Purpose) -> [u8; KEY] {
         blake3::derive_key(purpose.context(), &self.secret)
     }
@@ -138,7 +138,7 @@ impl PoolKeys {
         self.0.iter().map(|key| key.seal(purpose, &[bytes])).collect()
     }
 
-    /// What seals logs by the key of this id, if it is at hand.
+    /// Returns what seals logs by the key of this id, if it is at hand.
     pub(crate) fn log_sealer(&self, id: &str) -> Option<Sealer> {
         self.named(id).map(Sealer::of)
     }
@@ -148,19 +148,19 @@ impl PoolKeys {
     }
 }
 
-/// What a pool accepts, with the keys at hand: see [`crate::PoolConfig::sealed`].
+/// Seals that a pool accepts, with the keys at hand: see [`crate::PoolConfig::sealed`].
 #[derive(Clone, Debug)]
 pub struct Seals {
     /// Of the keys that the pool names, those that are at hand, in its order.
     keys: PoolKeys,
-    /// What has no seal is accepted too.
+    /// Files without a seal are accepted too.
     unsealed: bool,
     /// New things have no seal.
     writes_unsealed: bool,
 }
 
 impl Seals {
-    /// What a pool accepts that lists these ids of keys.
+    /// Returns what a pool accepts that lists these ids of keys.
     pub(crate) fn of(listed: &[String], keys: &PoolKeys) -> Seals {
         let first = listed.first().map(|id| &id[..]);
         Seals {
@@ -170,12 +170,12 @@ impl Seals {
         }
     }
 
-    /// Whether nothing without a seal is believed.
+    /// Returns whether nothing without a seal is believed.
     pub(crate) fn is_strict(&self) -> bool {
         !self.unsealed
     }
 
-    /// Whether new things get a seal.
+    /// Returns whether new things get a seal.
     pub(crate) fn is_sealing(&self) -> bool {
         !self.writes_unsealed
     }
@@ -185,7 +185,7 @@ impl Seals {
         self.keys.0.first().filter(|_| self.is_sealing())
     }
 
-    /// What seals new logs; `None` in a pool without a key.
+    /// Returns what seals new logs; `None` in a pool without a key.
     pub(crate) fn log_sealer(&self) -> Option<Sealer> {
         self.sealing_key().map(Sealer::of)
     }
@@ -195,7 +195,7 @@ impl Seals {
         Some(self.sealing_key()?.seal(purpose, parts))
     }
 
-    /// Whether something is accepted that has this seal, or none.
+    /// Returns whether something is accepted that has this seal, or none.
     ///
     /// # Errors
     /// Why not, in words.
@@ -278,7 +278,7 @@ impl Sealer {
         *blake3::keyed_hash(&self.key, bytes).as_bytes()
     }
 
-    /// Whether it is their seal; that takes the same time wherever it is not.
+    /// Returns whether it is their seal; that takes the same time wherever it is not.
     pub fn is_right(&self, bytes: &[u8], seal: &[u8; SEAL]) -> bool {
         blake3::keyed_hash(&self.key, bytes) == blake3::Hash::from_bytes(*seal)
     }
@@ -308,7 +308,7 @@ fn wrong(what: &str) -> PoolError {
     PoolError::Usage { what: format!("key of the pool: {what}") }
 }
 
-/// Whether a text can be in the list of what a pool accepts.
+/// Returns whether a text can be in the list of what a pool accepts.
 pub(crate) fn is_listable(id: &str) -> bool {
     id == UNSEALED || unhex::<KEY_ID>(id).is_some()
 }

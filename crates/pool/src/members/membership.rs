@@ -180,7 +180,7 @@ impl<'a> Membership<'a> {
         Ok(distinct.into_iter().next().map(|(map, _)| map))
     }
 
-    /// Whether more than half of the nodes have the map of this epoch.
+    /// Returns whether more than half of the nodes have the map of this epoch.
     fn is_agreed(&self, epoch: u64) -> Result<bool> {
         let epochs = self.map.epochs()?;
         let has = |at: usize| epochs.contains(&(at, epoch));
@@ -193,7 +193,7 @@ impl<'a> Membership<'a> {
     /// on two sides of a cut network contradict each other.
     ///
     /// # Errors
-    /// What `edit` says; [`PoolError::MapChanged`] when somebody else was first;
+    /// Errors of `edit`; [`PoolError::MapChanged`] when somebody else was first;
     /// [`PoolError::MapNotAgreed`].
     pub fn change(
         &self,
@@ -204,8 +204,8 @@ impl<'a> Membership<'a> {
         self.change_with(None, force, settings, edit)
     }
 
-    /// As [`Membership::change`], with a disk that takes part from then on: of those that decide in the
-    /// next epoch it is one that is here.
+    /// As [`Membership::change`], with a disk that takes part from then on: of those that decide in
+    /// the next epoch it is one that is here.
     fn change_with(
         &self,
         joins: Joins<'_>,
@@ -407,7 +407,8 @@ impl<'a> Membership<'a> {
     /// own.
     ///
     /// # Errors
-    /// [`PoolError::Refused`] when nodes were added or taken out by hand; as [`Membership::change`].
+    /// [`PoolError::Refused`] when nodes were added or taken out by hand; as
+    /// [`Membership::change`].
     pub fn edited(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
         // Nodes that were used are asked first: one answer is enough.
         let mut nodes: Vec<&PoolNode> = self.map.nodes.iter().collect();
@@ -532,9 +533,9 @@ impl<'a> Membership<'a> {
         self.settle_now(settings)
     }
 
-    /// Whether the homes of every object, those of before included, tell which version is the
-    /// newest. A survey reads names, and with as many domains unavailable as may be one manifest
-    /// that is corrupt is enough to hide a version: then all of them are read.
+    /// Returns whether the homes of every object, those of before included, tell which version is
+    /// the newest. A survey reads names, and with as many domains unavailable as may be one
+    /// manifest that is corrupt is enough to hide a version: then all of them are read.
     fn is_sure_of_all(&self, index: &Index) -> Result<bool> {
         let sure =
             |at: usize, since| self.map.nodes[at].is_here() && !self.map.is_newer_than(at, since);
@@ -551,8 +552,8 @@ impl<'a> Membership<'a> {
         Ok(all)
     }
 
-    /// As [`Membership::settle`], when all manifests are known to be in place. They are, of the objects
-    /// that anybody knows of; and these are all, unless too many nodes are unavailable.
+    /// As [`Membership::settle`], when all manifests are known to be in place. They are, of the
+    /// objects that anybody knows of; and these are all, unless too many nodes are unavailable.
     pub(crate) fn settle_now(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
         let sure =
             |at: usize, since| self.map.nodes[at].is_here() && !self.map.is_newer_than(at, since);

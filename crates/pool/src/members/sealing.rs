@@ -24,7 +24,7 @@ use crate::{Listed, PoolConfig, PoolKeys};
 /// Objects whose manifests are renewed together.
 const TOGETHER: usize = 256;
 
-/// What sealing a pool did.
+/// Report of sealing a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SealReport {
     /// The id of the key that seals now.
@@ -227,7 +227,7 @@ impl Membership<'_> {
     }
 }
 
-/// Whether an object is in shards that are checked by CRCs.
+/// Returns whether an object is in shards that are checked by CRCs.
 fn has_crc(manifest: &Manifest) -> bool {
     matches!(&manifest.body, Body::Shards(placed) if placed.sums == SumKind::Crc32c)
 }

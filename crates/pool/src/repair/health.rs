@@ -16,16 +16,16 @@ use crate::{Key, Manifest};
 /// Looks at an object that others replace all the time.
 const LOOKS: usize = 4;
 
-/// What was found of one object.
+/// Health of one object.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Health {
     /// Indices to rebuild or move, ascending.
     pub targets: Vec<u16>,
-    /// Those of them that are out of reach rather than known to be lost.
+    /// Ones of them that are out of reach rather than known to be lost.
     pub away: Vec<u16>,
-    /// Those of them that are sound but must leave a node that is to be drained.
+    /// Ones of them that are sound but must leave a node that is to be drained.
     pub leaving: Vec<u16>,
-    /// Those of them that do not fit the others although their checksums hold.
+    /// Ones of them that do not fit the others although their checksums hold.
     pub wrong: Vec<u16>,
     /// Further losses of nodes that it tolerates; negative: it cannot be read now.
     pub margin: i32,
@@ -42,7 +42,7 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    /// Whether nothing is to be done.
+    /// Returns whether nothing is to be done.
     pub(crate) fn is_whole(&self) -> bool {
         self.targets.is_empty() && !self.under_replicated && self.margin >= 0
     }
@@ -71,9 +71,9 @@ impl Repairer<'_> {
         self.health_and_shards(found, depth, suspects, settings).map(|(health, _)| health)
     }
 
-    /// As [`Repairer::health`], of an object as it is at the end: where it was replaced while it was
-    /// looked at, and so seemed to lack something, it is looked at again. `None`: it was removed,
-    /// or it changes faster than it can be read.
+    /// As [`Repairer::health`], of an object as it is at the end: where it was replaced while it
+    /// was looked at, and so seemed to lack something, it is looked at again. `None`: it was
+    /// removed, or it changes faster than it can be read.
     pub(crate) fn health_in_force(
         &self,
         mut found: Found,
@@ -96,8 +96,8 @@ impl Repairer<'_> {
         Ok(None)
     }
 
-    /// As [`Repairer::health`], with the shards that were opened for it, if the object has some: far
-    /// away an open costs several requests, which who needs them next need not make again.
+    /// As [`Repairer::health`], with the shards that were opened for it, if the object has some:
+    /// far away an open costs several requests, which who needs them next need not make again.
     pub(crate) fn health_and_shards(
         &self,
         found: &Found,

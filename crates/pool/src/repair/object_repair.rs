@@ -17,7 +17,7 @@ use crate::{Body, Key, Manifest, NodeFile};
 /// Rounds of a repair that keeps finding new damage in its helpers.
 const ROUNDS: usize = 4;
 
-/// How to repair an object.
+/// Request to repair an object.
 #[derive(Clone, Debug, Default)]
 pub struct HealRequest {
     /// The time, in ms since 1970.
@@ -26,12 +26,12 @@ pub struct HealRequest {
     pub away: bool,
     /// Indices known to be damaged.
     pub suspects: Vec<u16>,
-    /// Whether [`Repairer::needs`] has sound shards rebuilt, too, that must leave a node: its link may
-    /// have enough to carry.
+    /// True if [`Repairer::needs`] has sound shards rebuilt, too, that must leave a node: its link
+    /// may have enough to carry.
     pub rebuild_leaving: bool,
 }
 
-/// What a repair of one object did.
+/// Report of a repair of one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Healed {
     /// The object.
@@ -50,12 +50,12 @@ pub struct Healed {
     pub resumed_bytes: u64,
     /// Copies of the manifest were made or renewed.
     pub manifest: bool,
-    /// What its reads were expected to cost, where that is known.
+    /// Expected cost of its reads, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedReads>,
 }
 
-/// What reads were expected to cost on [`Settings::devices`]: seconds, or what is paid.
+/// Expected cost of reads on [`Settings::devices`]: seconds, or what is paid.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ExpectedReads {
     /// As they were planned.
@@ -76,7 +76,7 @@ impl ExpectedReads {
         sum.whole_chunks += more.whole_chunks;
     }
 
-    /// Those of one repair.
+    /// Returns those of one repair.
     ///
     /// ```
     /// let reads = kiln_stripe::ReadsReport { expected_seconds: 2.0, ..Default::default() };
@@ -104,7 +104,7 @@ impl Observer for Quiet<'_> {
     }
 }
 
-/// Where one shard goes.
+/// Place of one shard.
 pub(crate) struct Target {
     pub index: usize,
     pub node: usize,
@@ -201,8 +201,8 @@ impl Repairer<'_> {
         Err(PoolError::Refused { what })
     }
 
-    /// Whether nothing has changed an object since this manifest was found: what its shards seem to
-    /// lack else says nothing of it.
+    /// Returns whether nothing has changed an object since this manifest was found: what its shards
+    /// seem to lack else says nothing of it.
     pub(crate) fn is_in_force(&self, key: &Key, manifest: &Manifest) -> Result<bool> {
         Ok(self.manifests.ask(key, false)?.newest.as_ref() == Some(manifest))
     }
@@ -315,8 +315,8 @@ impl Repairer<'_> {
         Target { index: usize::from(index), node, part, name }
     }
 
-    /// Where the shards in `todo`, of so many bytes each, go: to their own nodes, or to the best of
-    /// the other domains that have room; and why some go nowhere, if so.
+    /// Returns where the shards in `todo`, of so many bytes each, go: to their own nodes, or to the
+    /// best of the other domains that have room; and why some go nowhere, if so.
     fn targets(
         &self,
         key: Key,

@@ -1,4 +1,4 @@
-//! What a scrub does with files that no manifest asks for: data goes into quarantine, objects whose
+//! Scrubbing of files that no manifest asks for: data goes into quarantine, objects whose
 //! manifests are all lost are made again from their shards, and what is long since of no use goes.
 
 use std::collections::BTreeMap;
@@ -111,7 +111,8 @@ impl Repairer<'_> {
         Ok(())
     }
 
-    /// What the manifest of these shards must have been; `None` when they are too few to tell.
+    /// Returns what the manifest of these shards must have been; `None` when they are too few to
+    /// tell.
     fn manifest_of(
         &self,
         key: &Key,

@@ -1,4 +1,4 @@
-//! What to repair next: a bounded queue, the most endangered object first. Pure: time and limits
+//! Queue of repairs: bounded, the most endangered object first. Pure: time and limits
 //! are arguments, so a simulation and a real coordinator use the same one.
 //!
 //! Rules: an object that tolerates fewer further losses comes first; of equals the one that was
@@ -21,7 +21,7 @@ pub struct Rules {
     pub in_flight: usize,
     /// Bytes to be rebuilt at once; one repair may exceed them alone.
     pub in_flight_bytes: u64,
-    /// How long a loss must last that may pass by itself.
+    /// Time that a loss must last that may pass by itself.
     pub transient_wait_ms: u64,
     /// Wait after the first failure; doubled with each.
     pub first_backoff_ms: u64,
@@ -42,7 +42,7 @@ impl Default for Rules {
     }
 }
 
-/// What is known to be wrong with an object.
+/// Known damage of an object.
 ///
 /// ```
 /// use kiln_pool::{Key, queue::Damaged};
@@ -203,8 +203,8 @@ impl RepairQueue {
         }
     }
 
-    /// What to repair now, if anything may start: the most endangered that waits for nothing.
-    /// The caller answers with [`RepairQueue::done`] or [`RepairQueue::failed`].
+    /// Returns what to repair now, if anything may start: the most endangered that waits for
+    /// nothing. The caller answers with [`RepairQueue::done`] or [`RepairQueue::failed`].
     pub fn next(&mut self, now_ms: u64) -> Option<Damaged> {
         if self.running >= self.rules.in_flight {
             return None;
@@ -262,7 +262,7 @@ impl RepairQueue {
         self.entries.insert(*key, entry);
     }
 
-    /// Whether an object is in the queue.
+    /// Returns whether an object is in the queue.
     pub fn holds(&self, key: &Key) -> bool {
         self.entries.contains_key(key)
     }
@@ -272,7 +272,7 @@ impl RepairQueue {
         self.entries.len()
     }
 
-    /// Whether nothing waits and nothing runs.
+    /// Returns whether nothing waits and nothing runs.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

@@ -20,7 +20,7 @@ use crate::{Body, Key, Manifest, place};
 /// Failures told one by one.
 const MOST_TOLD: usize = 1000;
 
-/// How to rebalance.
+/// Request to rebalance.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RebalanceRequest {
     /// The time, in ms since 1970.
@@ -29,7 +29,7 @@ pub struct RebalanceRequest {
     pub dry_run: bool,
 }
 
-/// What a rebalancing did.
+/// Report of a rebalancing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RebalanceReport {
     /// Objects in the pool.
@@ -45,7 +45,7 @@ pub struct RebalanceReport {
     pub shards_left: u64,
     /// Objects whose shards could not be moved, and why; at most 1000.
     pub failed: Vec<(String, String)>,
-    /// How many could not be moved.
+    /// Number that could not be moved.
     pub failed_count: u64,
     /// A dry run.
     pub dry_run: bool,
@@ -157,7 +157,7 @@ impl Repairer<'_> {
         Ok(())
     }
 
-    /// Which shards of an object go where.
+    /// Returns which shards of an object go where.
     fn moves(
         &self,
         key: Key,

@@ -23,7 +23,7 @@ use crate::repair::object_repair::{InPlace, Target};
 use crate::repair::repairer::Repairer;
 use crate::{Key, NodeFile};
 
-/// What one object needs.
+/// Needs of one object.
 #[derive(Debug)]
 pub enum Needs {
     /// Nothing, or nothing that can be done while nodes are unavailable.
@@ -35,7 +35,7 @@ pub enum Needs {
     Rebuild(Box<MissingShards>),
 }
 
-/// What the nodes said of an object when they were asked, see [`Repairer::look_for`].
+/// Answer of the nodes about an object, see [`Repairer::look_for`].
 #[derive(Clone, Debug)]
 pub struct Looked {
     name: String,
@@ -49,7 +49,7 @@ pub struct MissingShards {
     pub name: String,
     /// Its code.
     pub codec: Arc<Codec>,
-    /// What its shards say of themselves; the index is the first one's.
+    /// Information of its shards; the index is the first one's.
     pub info: ShardInfo,
     /// Digests of all shards.
     pub digests: Vec<Digest>,
@@ -65,14 +65,14 @@ pub struct MissingShards {
     /// Further losses that it tolerates.
     pub margin: i32,
     key: Key,
-    /// Who repairs.
+    /// Number of the repairer.
     by: u64,
 }
 
 /// Shards of one object that somebody else has rebuilt.
 #[derive(Debug, Clone)]
 pub struct RebuiltShards {
-    /// What it lacked.
+    /// Shards that it lacked.
     pub lacking: Arc<MissingShards>,
     /// Indices that were rebuilt, each with the id of its node.
     pub nodes: Vec<(u16, String)>,

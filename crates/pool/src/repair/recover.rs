@@ -17,7 +17,7 @@ const MAX_TOLD: usize = 1000;
 /// Entries of the index between two writes.
 const BATCH: usize = 1000;
 
-/// How to repair a pool.
+/// Request to repair a pool.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct RecoverRequest {
     /// The time, in ms since 1970.
@@ -28,7 +28,7 @@ pub struct RecoverRequest {
     pub dry_run: bool,
 }
 
-/// What a repair of a pool did.
+/// Report of a repair of a pool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RecoverReport {
     /// Objects in the pool.
@@ -41,7 +41,7 @@ pub struct RecoverReport {
     pub waiting: u64,
     /// Objects that could not be repaired, and why; at most 1000.
     pub failed: Vec<(String, String)>,
-    /// How many could not be repaired.
+    /// Number that could not be repaired.
     pub failed_count: u64,
     /// Of these, how many are lost.
     pub unreadable: u64,
@@ -61,7 +61,7 @@ pub struct RecoverReport {
     /// The epoch from which on all manifests are in place, when this repair brought that about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled: Option<u64>,
-    /// What all reads were expected to cost (in a dry run: would cost), where that is known.
+    /// Expected cost of all reads (also in a dry run), where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedReads>,
     /// Details of at most 1000 objects.
@@ -190,7 +190,7 @@ impl Repairer<'_> {
         index.store(&renewed)
     }
 
-    /// What the reads of an object's repair would cost, if that is known.
+    /// Returns what the reads of an object's repair would cost, if that is known.
     fn expected(
         &self,
         listed: &Listed,

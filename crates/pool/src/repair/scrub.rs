@@ -22,10 +22,10 @@ const MAX_TOLD: usize = 1000;
 /// Objects between two updates of the index.
 const BATCH: usize = 1000;
 
-/// How to scrub.
+/// Request to scrub.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ScrubRequest<'a> {
-    /// What is read of each object.
+    /// Depth of reading each object.
     pub depth: Depth,
     /// The time, in ms since 1970.
     pub now_ms: u64,
@@ -44,7 +44,7 @@ impl Default for ScrubRequest<'_> {
     }
 }
 
-/// What a scrub found.
+/// Findings of a scrub.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScrubReport {
     /// Objects looked at.
@@ -68,7 +68,7 @@ pub struct ScrubReport {
     pub findings: Vec<Finding>,
     /// Files that belong to nothing: of interrupted puts and repairs, of replaced versions.
     pub leftovers: u64,
-    /// How many of them were removed, or put in quarantine where they are data.
+    /// Number of them that were removed, or put in quarantine where they are data.
     pub leftovers_removed: u64,
     /// Shards and manifests in quarantine: nothing seems to need them; they are removed by a scrub
     /// after the time of grace.
@@ -88,7 +88,7 @@ pub struct ScrubReport {
     /// Files that the server of their place has moved elsewhere, as HDFS does.
     #[serde(skip_serializing_if = "is_zero")]
     pub astray: u64,
-    /// How many of them are back.
+    /// Number of them that are back.
     #[serde(skip_serializing_if = "is_zero")]
     pub brought_back: u64,
     /// Ids of unavailable nodes.
@@ -110,7 +110,7 @@ pub struct Finding {
     pub lost: Vec<u16>,
     /// Further losses that it tolerates; negative: it cannot be read now.
     pub margin: i32,
-    /// What was found, one line each.
+    /// Findings, one line each.
     pub notes: Vec<String>,
 }
 
@@ -145,9 +145,9 @@ impl Repairer<'_> {
         Ok(report)
     }
 
-    /// A part of a [`Repairer::scrub`] of all objects: from behind the object `after` on, in order of
-    /// name, as long as `go_on` says so, which is asked after each object. Gives the last one that
-    /// was looked at; `None`: this was the last part, and everything else was looked at too.
+    /// A part of a [`Repairer::scrub`] of all objects: from behind the object `after` on, in order
+    /// of name, as long as `go_on` says so, which is asked after each object. Gives the last one
+    /// that was looked at; `None`: this was the last part, and everything else was looked at too.
     ///
     /// # Errors
     /// As [`Repairer::scrub`].
@@ -201,7 +201,7 @@ impl Repairer<'_> {
         Ok(last)
     }
 
-    /// What follows all objects: those that are gone, and files that belong to none.
+    /// Scrubs the rest after all objects: those that are gone, and files that belong to none.
     fn scrub_rest(
         &self,
         index: &Index,
@@ -402,7 +402,7 @@ impl Repairer<'_> {
         Ok(())
     }
 
-    /// Whether a file is what the index expects there: a quick answer for the many.
+    /// Returns whether a file is what the index expects there: a quick answer for the many.
     fn is_wanted(
         &self,
         index: &Index,
@@ -437,7 +437,8 @@ impl Repairer<'_> {
         })
     }
 
-    /// Whether nothing needs a file that the manifest in force, if there is one, does not name.
+    /// Returns whether nothing needs a file that the manifest in force, if there is one, does not
+    /// name.
     fn is_leftover(&self, node: &str, file: &NodeFile, newest: Option<&Manifest>) -> Result<bool> {
         let (
             NodeFile::Shard { run, index, .. } | NodeFile::RepairPart { run, index, .. },
@@ -462,7 +463,7 @@ impl Repairer<'_> {
         Ok(there.is_none_or(|there| matches!(there, Member::Here { damage: None, .. })))
     }
 
-    /// Whether damage that a mark tells of is there no more.
+    /// Returns whether damage that a mark tells of is there no more.
     fn is_mended(&self, file: &NodeFile, found: &Found, settings: &Settings<'_>) -> Result<bool> {
         let (NodeFile::Damaged { run, index, .. }, Some(newest)) = (file, &found.newest) else {
             return Ok(true);
@@ -556,7 +557,7 @@ fn lasting(damaged: &[u16], is_corrupt: bool) -> Vec<u16> {
     damaged.iter().filter(|one| **one != THE_MANIFEST || is_corrupt).copied().collect()
 }
 
-/// Whether an object lacks only what nodes have that became unavailable during the scrub.
+/// Returns whether an object lacks only what nodes have that became unavailable during the scrub.
 fn has_left(health: &Health, listed: &Listed, report: &ScrubReport) -> bool {
     let left = |index: &u16| {
         let node = listed.nodes.get(usize::from(*index));
@@ -574,9 +575,9 @@ pub(crate) fn tell(report: &mut ScrubReport, finding: Finding) {
     }
 }
 
-/// What a scrub's outcome means as an error, for callers that must have a clean pool.
+/// Outcome of a scrub as an error, for callers that must have a clean pool.
 impl ScrubReport {
-    /// Whether everything is as it should be.
+    /// Returns whether everything is as it should be.
     fn judge(&mut self) {
         let found = self.damaged + self.unreadable + self.under_replicated + self.unproven;
         self.clean = found + self.unasked == 0

@@ -1,4 +1,4 @@
-//! What a pool lacks, from names alone: which shards are listed by their nodes.
+//! Damage of a pool, from names alone: which shards are listed by their nodes.
 //!
 //! Opening every shard of a million objects takes minutes; listing the nodes takes seconds. Memory
 //! is bounded: nodes are taken in groups, and the queue has its capacity.
@@ -18,7 +18,7 @@ use crate::repair::queue::{Damaged, RepairQueue};
 use crate::repair::repairer::Repairer;
 use crate::{Key, NodeFile};
 
-/// How a pool is, as far as the names on its nodes tell.
+/// State of a pool, as far as the names on its nodes tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PoolStatus {
     /// The pool's name.
@@ -68,7 +68,7 @@ pub struct PoolStatus {
 pub struct NodeStatus {
     /// Its id.
     pub id: String,
-    /// Where it is.
+    /// URL of its place.
     pub url: String,
     /// Its domain.
     pub domain: String,
@@ -107,7 +107,7 @@ struct Group {
     unknown: BTreeSet<Key>,
 }
 
-/// Which file of an object a mark is of.
+/// File of an object that a mark stands for.
 #[derive(Copy, Clone)]
 enum Part<'a> {
     Shard(&'a [u8; 16], u16),

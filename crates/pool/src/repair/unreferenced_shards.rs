@@ -14,7 +14,8 @@ pub(crate) type Stray = (u16, usize);
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
     shards: BTreeMap<(Key, [u8; 16]), Vec<Stray>>,
-    /// Whose manifests were being written: puts that were cut short, which nobody acknowledged.
+    /// Objects whose manifests were being written: puts that were cut short, which nobody
+    /// acknowledged.
     begun: BTreeSet<(Key, [u8; 16])>,
     /// Objects with shards that may be of no use, and were left where they are: too little could be
     /// said of them now. Beyond [`MAX_RUNS`] it is any object.
@@ -43,8 +44,8 @@ impl Strays {
         }
     }
 
-    /// Whether an object may have shards that a later scrub takes for those of a lost manifest, if
-    /// nothing says any more that it was removed.
+    /// Returns whether an object may have shards that a later scrub takes for those of a lost
+    /// manifest, if nothing says any more that it was removed.
     pub(crate) fn may_have(&self, key: &Key) -> bool {
         self.left.len() >= MAX_RUNS || self.left.contains(key)
     }

@@ -1,4 +1,4 @@
-//! What holds for pools on disks holds for pools in buckets, which neither rename nor append: the
+//! Pools in buckets keep the promises of pools on disks; they neither rename nor append: the
 //! same tests, over nodes that are as object stores are.
 
 use std::sync::Arc;

@@ -155,7 +155,7 @@ pub fn a_repair_never_makes_it_worse() {
     );
 }
 
-/// What may be there after a batch that was cut: the name, before and after.
+/// Contents after a batch that was cut: the name, before and after.
 type BeforeAfter<'a> = (&'a str, Option<Vec<u8>>, Vec<u8>);
 
 fn put_together(world: &World, pool: &Pool, puts: &[BeforeAfter<'_>]) -> Vec<bool> {

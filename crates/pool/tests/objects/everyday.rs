@@ -1,4 +1,4 @@
-//! What everybody does: put, get, ranges, overwrite, remove, with and without nodes lost.
+//! Everyday operations: put, get, ranges, overwrite, remove, with and without nodes lost.
 
 use kiln_pool::{Pool, PutRequest};
 use kiln_stripe::{ErrorKind, PoolError, StreamSource};

@@ -1,4 +1,4 @@
-//! What simulated clusters found (kiln-recovery's test `cluster`), as small as it can be.
+//! Findings of simulated clusters (kiln-recovery's test `cluster`), as small as it can be.
 
 use kiln_pool::queue::{RepairQueue, Rules};
 use kiln_pool::{

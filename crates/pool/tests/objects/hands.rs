@@ -1,5 +1,5 @@
-//! What people do with a pool, as the commands of `kiln` do it. Whatever was done before, or done
-//! in part, doing it again completes it.
+//! Work of operators with a pool, as the commands of `kiln` do it. Whatever was done before, or
+//! done in part, doing it again completes it.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,7 +21,7 @@ const NOW_MS: u64 = 5_000;
 pub struct Hands<'a> {
     pub world: &'a World,
     pub open: Opener<'a>,
-    /// What is remembered from one command to the next.
+    /// Index kept from one command to the next.
     index: Index,
     pool: RefCell<Option<Rc<Pool>>>,
 }
@@ -92,7 +92,7 @@ impl Hands<'_> {
         }
     }
 
-    /// What a coordinator does: it gives up nodes that stay away, and has objects repaired one by
+    /// Acts as a coordinator: it gives up nodes that stay away, and has objects repaired one by
     /// one as a survey finds them.
     pub fn coordinate(&self) -> Result<(), PoolError> {
         self.pool()?.members().attend(|_| true, &settings())?;

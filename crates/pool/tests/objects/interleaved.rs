@@ -50,7 +50,7 @@ impl Other {
         self.world.put("later", &data(9_000, 5)).unwrap();
     }
 
-    /// How a node's place is opened by the first client.
+    /// Returns how a node's place is opened by the first client.
     fn watched(self: &Arc<Self>, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
         let (inner, other) = (self.world.open_node(node)?, Arc::clone(self));
         Ok(watched(inner, Arc::new(move || other.look())))

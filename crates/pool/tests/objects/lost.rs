@@ -271,7 +271,7 @@ fn an_index_that_missed_a_removal_heals() {
     }
 }
 
-/// What a scrub found is seen by a client that has another index, until it is repaired.
+/// Returns what a scrub found is seen by a client that has another index, until it is repaired.
 #[test]
 fn damage_that_one_client_found_is_seen_by_others() {
     let world = World::new("rs:4+2", 8);

@@ -18,7 +18,7 @@ use crate::world::*;
 /// Objects that change, of which each lacks a shard before.
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What somebody else does.
+/// Act of another client.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Act {
     Remove,

@@ -53,7 +53,7 @@ pub fn parts_of_lost_chunks_are_rebuilt_from_the_same_parts_of_others() {
     }
 }
 
-/// What is read for a block whose chunk is lost: that block of k others.
+/// Returns what is read for a block whose chunk is lost: that block of k others.
 #[test]
 pub fn a_lost_block_costs_the_same_block_of_k_others() {
     let mut policy = Policy::for_code("rs:4+2").unwrap();

@@ -13,7 +13,7 @@ use crate::world::*;
 /// Something that is done about a node, by its number.
 struct Action {
     name: &'static str,
-    /// What happened to the node before; none: it is well.
+    /// Fate of the node before; none: it is well.
     happens: fn(&mut World, usize),
     act: fn(&Hands<'_>, usize) -> Result<(), PoolError>,
 }

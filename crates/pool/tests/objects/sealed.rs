@@ -50,8 +50,8 @@ fn heal(world: &World) {
     assert!(again.clean, "{again:#?}");
 }
 
-/// What somebody without the key can make of a manifest: no seal, another key's, an old seal over
-/// new bytes.
+/// Returns what somebody without the key can make of a manifest: no seal, another key's, an old
+/// seal over new bytes.
 fn forgeries(world: &World, name: &str) -> Vec<Vec<u8>> {
     let right = world.pool().manifest(name).unwrap();
     let forged = Manifest {

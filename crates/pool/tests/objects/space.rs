@@ -1,4 +1,4 @@
-//! Where there is room: full nodes are passed over, and shards move to nodes that joined.
+//! Room on nodes: full nodes are passed over, and shards move to nodes that joined.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -61,7 +61,7 @@ fn join(world: &mut World, weight: f64) {
     repair(world);
 }
 
-/// Whether every shard is on one of the nodes that it would be placed on now.
+/// Returns whether every shard is on one of the nodes that it would be placed on now.
 fn all_in_place(world: &World) -> bool {
     let config = world.newest();
     let nodes: Vec<_> = config.node.iter().filter(|n| n.state == NodeState::In).collect();

@@ -193,7 +193,7 @@ fn check(hands: &Hands<'_>, when: &str, allowed: &[Option<u64>]) -> Result<(), S
     }
 }
 
-/// What the disks have after the power went.
+/// Returns what the disks have after the power went.
 fn reboot(world: &mut World, seed: u64) {
     for (at, disk) in world.disks.iter_mut().enumerate() {
         *disk = Disk::new(disk.memory.crash(seed.wrapping_mul(31).wrapping_add(at as u64)));
@@ -229,7 +229,7 @@ fn trial(row: &Row, start: &World, failing: Failing, moment: i64) -> Result<(), 
     })
 }
 
-/// How many operations a row has that change something.
+/// Returns how many operations a row has that change something.
 fn moments(row: &Row, start: &World) -> i64 {
     let world = start.copy();
     let all = 1_000_000;

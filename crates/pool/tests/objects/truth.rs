@@ -1,5 +1,5 @@
-//! What a survey says of objects is what reading them shows: for random losses, from an index that
-//! knew the pool before and from one that is made afterwards.
+//! Record of what a survey says of objects is what reading them shows: for random losses, from an
+//! index that knew the pool before and from one that is made afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ fn survey(world: &World, index: &Index) -> PoolStatus {
     world.pool().survey(index, &mut queue, 3_000).unwrap()
 }
 
-/// Which objects can be read with these nodes away besides.
+/// Returns which objects can be read with these nodes away besides.
 fn readable(world: &mut World, more: &[usize]) -> BTreeSet<usize> {
     let before = world.away.clone();
     world.away.extend(more);

@@ -34,11 +34,11 @@ pub fn settings() -> Settings<'static> {
 }
 
 thread_local! {
-    /// What the disks of this test are.
+    /// Kind of the disks of this test.
     pub static DISKS: Cell<Disks> = const { Cell::new(Disks::Files) };
 }
 
-/// What disks are.
+/// Kind of disks.
 #[derive(Clone, Copy)]
 pub enum Disks {
     /// Folders.

@@ -31,11 +31,11 @@ struct Odd {
     lockless: bool,
     /// Waiting takes no time here.
     held: Mutex<Duration>,
-    /// Whether it answers later, and how many were asked before the first answer was taken.
+    /// Set if it answers later; counts places asked before the first answer was taken.
     far: Option<Arc<Asked>>,
 }
 
-/// How many places were asked at once at most.
+/// Most places asked at once.
 #[derive(Debug, Default)]
 struct Asked {
     now: AtomicUsize,

@@ -1,4 +1,4 @@
-//! What a repair would cost: the same numbers from the plan alone.
+//! Estimates of a repair: the same numbers from the plan alone.
 
 use kiln_stripe::Result;
 use kiln_stripe::estimate::estimate_stripes;

@@ -12,7 +12,7 @@ use super::RepairRequest;
 use super::place::{Target, target};
 use crate::ShardSet;
 
-/// What a pass is to do.
+/// Task of a pass.
 pub(super) struct Job<'a> {
     /// The shards as they are.
     pub set: &'a ShardSet,

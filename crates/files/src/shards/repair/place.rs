@@ -1,11 +1,11 @@
-//! Where rebuilt shards go.
+//! Places of rebuilt shards.
 
 use kiln_stripe::{Node, PoolError, Result, names};
 
 use super::RepairRequest;
 use crate::ShardSet;
 
-/// Where one rebuilt shard goes.
+/// Place of one rebuilt shard.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     /// Index of the shard.

@@ -1,4 +1,4 @@
-//! Which unknown symbols follow from known ones: linear equations over GF(2^8).
+//! Unknown symbols that follow from known ones: linear equations over GF(2^8).
 
 use kiln_code::{Matrix, field};
 

@@ -43,8 +43,8 @@ impl EncodeRun {
         infos.filter(same).map(|other| usize::from(other.index)).collect()
     }
 
-    /// Whether its shards give the object back. Of a code that cannot be had as many are enough as
-    /// the code has data, so that the code is what is complained about.
+    /// Returns whether its shards give the object back. Of a code that cannot be had as many are
+    /// enough as the code has data, so that the code is what is complained about.
     fn is_decodable(&self) -> bool {
         let (Some(info), indices) = (self.info(), self.indices()) else { return false };
         let lost = (0..usize::from(info.n)).filter(|index| !indices.contains(index));
@@ -202,7 +202,7 @@ impl EncodeRun {
     }
 }
 
-/// What one shard tells of all: the object's size and, in its trailer, everybody's digests.
+/// Facts of all shards in one: the object's size and, in its trailer, everybody's digests.
 type Told<'a> = (u64, Option<&'a [Digest]>);
 
 /// Makes a set from the files of one run.

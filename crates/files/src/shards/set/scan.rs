@@ -29,7 +29,7 @@ pub(crate) struct Scan {
     pub found: Vec<Opened>,
     /// Nodes that could not be listed, by position.
     pub failures: Vec<(usize, StoreError)>,
-    /// Where was looked, for messages.
+    /// Places that were searched, for messages.
     pub places: String,
 }
 

@@ -1,4 +1,4 @@
-//! What an encode finds in its way: shards of the object, parts of an earlier try.
+//! Obstacles of an encode: shards of the object, parts of an earlier try.
 
 use kiln_store::{ShardInfo, ShardReader, ShardState, valid_segments};
 use kiln_stripe::names::{self, Kind};
@@ -10,7 +10,7 @@ use super::commit::{Rename, commit};
 use super::{EncodeRequest, info_of};
 use crate::shards::set::Scan;
 
-/// How an encode is to start.
+/// Start of an encode.
 pub(super) enum Start {
     /// An earlier, equal encode was complete but for renames, which are done now.
     Done {
@@ -133,7 +133,7 @@ fn overwrites_sibling(rename: &Rename, run: &[u8; 16], present: &Present) -> boo
     })
 }
 
-/// Whether the shards in place are all n, whole, from the same input by the same code.
+/// Returns whether the shards in place are all n, whole, from the same input by the same code.
 fn equal_set(info: &ShardInfo, present: &Present, nodes: &[Node]) -> bool {
     let Some((_, _, first)) = present.finals.first() else { return false };
     let run = first.info().run;
@@ -163,7 +163,7 @@ fn leftovers(object: &str, present: &Present, nodes: &[Node], n: usize) -> Vec<(
         .collect()
 }
 
-/// How much of the parts of an equal, interrupted encode can be kept, and under which run.
+/// Returns how much of the parts of an equal, interrupted encode can be kept, and under which run.
 fn resume(
     info: &ShardInfo,
     present: &Present,

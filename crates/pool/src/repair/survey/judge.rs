@@ -1,4 +1,4 @@
-//! What a survey says of one object, by what the index and the lists of the nodes have of it.
+//! Judgement of a survey on one object, by what the index and the lists of the nodes have of it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::index::{ASKED, Index};
 use crate::repair::queue::{Damaged, RepairQueue};
 use crate::repair::repairer::Repairer;
 
-/// What is wrong with one object, while nodes are gone through.
+/// Damage of one object, while nodes are gone through.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lack {
     pub lost: Vec<u16>,
@@ -22,13 +22,13 @@ pub(super) struct Lack {
 }
 
 impl Lack {
-    /// Whether all shards that are lost may come back with their nodes.
+    /// Returns whether all shards that are lost may come back with their nodes.
     fn is_transient(&self) -> bool {
         !self.lost.is_empty() && self.away.len() == self.lost.len()
     }
 }
 
-/// Which nodes can be used, as a survey found it.
+/// Nodes that can be used, as a survey found it.
 pub(super) struct Seen {
     present: Vec<bool>,
     /// All are, and no disk is new: nothing has to be computed for each object.
@@ -43,20 +43,20 @@ pub(super) struct Judged {
     bytes: u64,
     /// Nodes are unavailable that have copies of its manifest, or would be asked for it.
     is_exposed: bool,
-    /// What is here can be read, but nobody can say whether it is in force.
+    /// Record of what is here can be read, but nobody can say whether it is in force.
     is_unasked: bool,
 }
 
 impl Judged {
-    /// Whether it is to be looked at before anybody is told that it lacks something. The index is
-    /// older than the lists of the nodes: what was removed or replaced in between is in the one,
-    /// and not in the others. `changed`: whether that is known of it.
+    /// Returns whether it is to be looked at before anybody is told that it lacks something. The
+    /// index is older than the lists of the nodes: what was removed or replaced in between is in
+    /// the one, and not in the others. `changed`: whether that is known of it.
     pub fn is_doubtful(&self, changed: Option<bool>) -> bool {
         let is_lost = self.margin < 0 && !self.lack.is_transient();
         self.lacks_something() && (changed != Some(false) || is_lost)
     }
 
-    /// Whether a repair has something to do.
+    /// Returns whether a repair has something to do.
     pub fn lacks_something(&self) -> bool {
         !self.lack.lost.is_empty() || self.lack.under_replicated
     }
@@ -66,7 +66,7 @@ impl Judged {
     }
 }
 
-/// What is known of all objects.
+/// Counts over all objects.
 pub(super) struct Counted<'a> {
     pub status: &'a mut PoolStatus,
     pub queue: &'a mut RepairQueue,
@@ -103,14 +103,15 @@ impl Counted<'_> {
 }
 
 impl Repairer<'_> {
-    /// Which nodes can be used.
+    /// Returns which nodes can be used.
     pub(super) fn seen(&self, status: &PoolStatus) -> Seen {
         let present: Vec<bool> = status.nodes.iter().map(|row| row.present).collect();
         let all = present.iter().all(|here| *here) && !self.map.is_backfilling();
         Seen { present, all }
     }
 
-    /// What one object lacks, and how many further losses it tolerates: by what can be had now.
+    /// Returns what one object lacks, and how many further losses it tolerates: by what can be had
+    /// now.
     pub(super) fn judge(
         &self,
         listed: &Listed,
@@ -160,8 +161,8 @@ impl Repairer<'_> {
         Ok((key, Judged { size, lack, margin, bytes, is_exposed, is_unasked }))
     }
 
-    /// How many more homes of an object may be silent before nobody can say which version is in
-    /// force, and whether some are.
+    /// Returns how many more homes of an object may be silent before nobody can say which version
+    /// is in force, and whether some are.
     fn spare_homes(&self, key: &Key, listed: &Listed, seen: &Seen) -> (i32, bool) {
         let (mut least, mut any) = (i32::MAX, false);
         for homes in self.map.config.homes(key) {
@@ -216,8 +217,8 @@ impl Repairer<'_> {
         Ok(())
     }
 
-    /// Whether the lists of the nodes have none of an object's shards, and all that should were
-    /// read.
+    /// Returns whether the lists of the nodes have none of an object's shards, and all that should
+    /// were read.
     fn has_no_shard(&self, listed: &Listed, lack: Option<&Lack>) -> bool {
         let gone = listed.nodes.iter().filter(|id| self.map.config.position(id).is_none()).count();
         let mut lost = lack.map_or(Vec::new(), |lack| lack.lost.clone());
@@ -226,7 +227,7 @@ impl Repairer<'_> {
         lack.is_none_or(|lack| lack.away.is_empty()) && lost.len() + gone >= listed.nodes.len()
     }
 
-    /// What an object lacks, by a look at its shards and manifests.
+    /// Returns what an object lacks, by a look at its shards and manifests.
     fn lack_now(&self, key: &Key) -> Result<Lack> {
         let found = self.manifests.ask(key, true)?;
         let health = self.health(&found, Depth::Headers, &[], &Settings::new(&Silent))?;
@@ -234,15 +235,15 @@ impl Repairer<'_> {
         Ok(Lack { lost, away, manifests: 0, under_replicated: health.under_replicated })
     }
 
-    /// Whether copies of a manifest are missing; asks the object's homes.
+    /// Returns whether copies of a manifest are missing; asks the object's homes.
     pub(super) fn lacks_copies(&self, key: &Key) -> Result<bool> {
         let found = self.manifests.ask(key, true)?;
         let Some(manifest) = &found.newest else { return Ok(false) };
         Ok(self.manifest_health(&found, manifest, key).under_replicated)
     }
 
-    /// Whether copies of a manifest must be written where every later reader looks: nodes joined or
-    /// left, or there are to be more of them.
+    /// Returns whether copies of a manifest must be written where every later reader looks: nodes
+    /// joined or left, or there are to be more of them.
     pub(super) fn is_misplaced(&self, key: &Key, listed: &Listed) -> bool {
         let homes = self.map.config.homes_now(key);
         let at_home = |id: &String| {
@@ -251,7 +252,7 @@ impl Repairer<'_> {
         listed.manifests.len() < homes.copies || !listed.manifests.iter().all(at_home)
     }
 
-    /// Which of these shards cannot be read: those on nodes to be drained still can.
+    /// Returns which of these shards cannot be read: those on nodes to be drained still can.
     fn unreachable(&self, listed: &Listed, lost: &[u16]) -> Vec<usize> {
         let drains = |index: &usize| {
             let at = listed.nodes.get(*index).and_then(|id| self.map.config.position(id));
