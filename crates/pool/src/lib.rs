@@ -1,8 +1,7 @@
-//! Objects as stripes over nodes: encode, decode, verify and repair, one by one or as a pool.
+//! Many objects over many nodes, found by name: put, get, remove, scrub, repair.
 //!
-//! An object is cut into stripes; each stripe is k data and m parity chunks; all chunks with one
-//! index make a shard; each shard lives on one [`Node`]. This crate moves the bytes: it reads and
-//! writes shards by `kiln_store` and computes by `kiln_code`, and never asks which code it is.
+//! An object is cut into stripes by `kiln_stripe`; each shard of it lives on one node, and copies of
+//! its manifest on several. [`Pool`] is the door; each room behind it has a type of its own.
 //!
 //! | folder | holds |
 //! |---|---|
@@ -24,12 +23,11 @@ mod layout;
 mod map;
 mod manifest;
 mod index;
-mod members;
 mod data;
+mod members;
 mod repair;
 mod pool;
 
-// The former names of what is in kiln_stripe and kiln_files now.
 pub use data::get::{GetReport, GetRequest};
 pub use data::helpers::{Degraded, Helpers, Rebuilt};
 pub use data::nested::{ATTRIBUTES, attributes_in, folders_of, is_attributes};
@@ -40,6 +38,7 @@ pub use data::reader::ObjectReader;
 pub use data::stat::{ShardState, StatReport};
 pub use data::writer::ObjectWriter;
 pub use index::{Index, Listed, Refreshed};
+// Shards, stripes and the error type, under the names that dependents of this crate use.
 pub use kiln_files::{
     EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,
     discover_any, encode, object_names, raw, repair, salvage, verify,

@@ -306,7 +306,7 @@ pub fn a_lost_description_comes_back_with_its_seal_alone() {
     // Nor is it taken where no key is at hand while other nodes say that there is one.
     let unsealed = PoolConfig::from_copy(&forged, &none).unwrap();
     let pool = Pool::open(unsealed, &|node| world.open_node(node)).unwrap();
-    assert_eq!(pool.check_unsealed().unwrap_err().kind(), ErrorKind::Refused);
+    assert_eq!(pool.members().check_unsealed().unwrap_err().kind(), ErrorKind::Refused);
 }
 
 #[test]

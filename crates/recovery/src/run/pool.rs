@@ -311,7 +311,7 @@ impl Shared<'_> {
         if !damage.is_empty() {
             let index = (recovery.index)(&pool)?;
             for (key, found) in &damage {
-                pool.note_damage(key, &index, found, &recovery.settings)?;
+                pool.repairer().note_damage(key, &index, found, &recovery.settings)?;
             }
             index.set_damage(&damage)?;
         }
