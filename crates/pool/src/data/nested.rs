@@ -103,7 +103,8 @@ impl ObjectWriter<'_> {
     /// pool.writer().make_way(&req("a/b"), &way, &index)?;
     /// pool.writer().put_on(&req("a/b"), &way, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
     /// for name in ["a", "a/b/c"] {
-    ///     let end = pool.writer().make_way(&req(name), &pool.see_way(name)?, &index);
+    ///     let way = pool.writer().see_way(name)?;
+    ///     let end = pool.writer().make_way(&req(name), &way, &index);
     ///     assert!(matches!(end, Err(PoolError::Refused { .. })));
     /// }
     /// # Ok::<(), PoolError>(())
