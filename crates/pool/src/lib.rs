@@ -1,7 +1,7 @@
 //! Many objects over many nodes, found by name: put, get, remove, scrub, repair.
 //!
-//! An object is cut into stripes by `kiln_stripe`; each shard of it lives on one node, and copies of
-//! its manifest on several. [`Pool`] is the door; each room behind it has a type of its own.
+//! An object is cut into stripes by `kiln_stripe`; each shard of it lives on one node, and copies
+//! of its manifest on several. [`Pool`] is the door; each room behind it has a type of its own.
 //!
 //! | folder | holds |
 //! |---|---|

@@ -30,13 +30,13 @@ const RETIRED: &[(&str, &str)] = &[
 ];
 
 /// Lines of doc comments that open with a clause, of all crates together.
-const DOC_OPENERS: usize = 1618;
+const DOC_OPENERS: usize = 17;
 /// Sentences of pages that do.
 const PAGE_OPENERS: usize = 3;
 /// Messages, help and other string literals that do.
 const TEXT_OPENERS: usize = 9;
 /// Retired phrases in pages, comments and literals.
-const RETIRED_PHRASES: usize = 403;
+const RETIRED_PHRASES: usize = 249;
 
 /// Results are the laboratory's; the history of changes and licences are as they are.
 fn checked(source: &Source) -> bool {

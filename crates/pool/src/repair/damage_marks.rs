@@ -42,7 +42,7 @@ impl Repairer<'_> {
     }
 
     /// Notes that a repair mended what an index knew of an object's damage.
-    pub(crate) fn note_mended(&self, key: &Key, index: &Index) -> Result<()> {
+    pub(crate) fn note_healed(&self, key: &Key, index: &Index) -> Result<()> {
         self.unmark_damage(key, index, &index.damage_of(key)?)?;
         index.set_damage(&[(*key, Vec::new())])
     }

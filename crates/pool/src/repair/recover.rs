@@ -164,7 +164,7 @@ impl Repairer<'_> {
             };
             match self.heal(&listed.name, &heal, &inner) {
                 Ok(healed) => {
-                    self.note_mended(&key, index)?;
+                    self.note_healed(&key, index)?;
                     // Where nothing was lacking, the index has an earlier version of it.
                     if healed.manifest || healed.rebuilt.is_empty() {
                         renewed.extend(self.listed(&key)?);

@@ -297,11 +297,8 @@ impl Repairer<'_> {
             report.unasked += 1;
             return Ok(None);
         }
-        if health.margin < 0 {
-            report.unreadable += 1;
-        } else {
-            report.damaged += 1;
-        }
+        report.unreadable += u64::from(health.margin < 0);
+        report.damaged += u64::from(health.margin >= 0);
         let damaged = remembered(&health);
         if let (Some(run), false) = (run, req.dry_run) {
             self.mark_damage(&key, &run, &listed.nodes, &lasting(&damaged, is_corrupt), settings);
@@ -464,7 +461,7 @@ impl Repairer<'_> {
     }
 
     /// Returns whether damage that a mark tells of is there no more.
-    fn is_mended(&self, file: &NodeFile, found: &Found, settings: &Settings<'_>) -> Result<bool> {
+    fn is_healed(&self, file: &NodeFile, found: &Found, settings: &Settings<'_>) -> Result<bool> {
         let (NodeFile::Damaged { run, index, .. }, Some(newest)) = (file, &found.newest) else {
             return Ok(true);
         };
@@ -517,7 +514,7 @@ impl Repairer<'_> {
             return self.leave_quarantine(at, file, *since, &found, req, report);
         }
         if let NodeFile::Damaged { .. } = file {
-            if !req.dry_run && self.is_mended(file, &found, settings)? {
+            if !req.dry_run && self.is_healed(file, &found, settings)? {
                 self.map.usable(at)?.remove(&file.name())?;
             }
             return Ok(());
