@@ -24,9 +24,16 @@ fn beside(pool: &Path, ending: &str) -> PathBuf {
     pool.with_file_name(name)
 }
 
+/// As [`beside`]; but a file that an earlier version named, whatever the description's ending,
+/// stays in use where there is no other.
+fn beside_or_former(pool: &Path, ending: &str) -> PathBuf {
+    let (own, former) = (beside(pool, ending), pool.with_extension(ending));
+    if !own.exists() && former.exists() { former } else { own }
+}
+
 /// The limits of repair traffic, beside the pool's description.
 pub fn limits(pool: &Path) -> PathBuf {
-    beside(pool, "limits.toml")
+    beside_or_former(pool, "limits.toml")
 }
 
 /// Position of the scrub on a schedule, beside the pool's description.
@@ -41,7 +48,7 @@ pub fn index(pool: &Path) -> PathBuf {
 
 /// The key of a pool, beside its description.
 pub fn pool_key(pool: &Path) -> PathBuf {
-    beside(pool, "seal.key")
+    beside_or_former(pool, "seal.key")
 }
 
 /// Lock against two kilns doing the same to a pool, beside its description.
@@ -69,4 +76,21 @@ pub fn output_part(name: &OsStr) -> OsString {
 /// Returns whether a name is one of [`output_part`].
 pub fn is_output_part(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(PART)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn descriptions_share_no_file_but_keep_those_of_earlier_versions() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        assert_eq!(pool_key(&at("pool.toml")), at("pool.seal.key"));
+        assert_eq!(pool_key(&at("pool.eu")), at("pool.eu.seal.key"));
+        std::fs::write(at("pool.seal.key"), "earlier").unwrap();
+        assert_eq!(pool_key(&at("pool.eu")), at("pool.seal.key"));
+        std::fs::write(at("pool.eu.seal.key"), "own").unwrap();
+        assert_eq!(pool_key(&at("pool.eu")), at("pool.eu.seal.key"));
+    }
 }
