@@ -9,10 +9,10 @@ type Pick = Box<dyn FnMut(usize) -> usize + Send>;
 /// Has what could run at once run one after the other, on the caller's thread.
 ///
 /// The operations of this crate use threads, since disks and nodes are slow and there are many of
-/// them. Whoever simulates those wants each step to follow from a seed, and gives a sequence: in
-/// [`crate::Settings`], or to a [`crate::Pool`] for all that is done with it. Any order that it
-/// picks is one that threads could have taken. Only [`crate::discover`] lists nodes at once all the
-/// same. Clones pick from the same.
+/// them. A simulation wants each step to follow from a seed, and gives a sequence: in
+/// [`crate::Settings`], or to a pool for all of its work. Any order that it picks is one that threads
+/// could have taken. Only the search for shards in folders lists nodes at once all the same. Clones
+/// pick from the same.
 #[derive(Clone)]
 pub struct Sequence(Arc<Mutex<Pick>>);
 
@@ -20,21 +20,10 @@ impl Sequence {
     /// `pick` is asked which of n jobs goes next (a number below n; others are taken modulo n).
     ///
     /// ```
-    /// use std::{collections::BTreeMap, sync::Arc};
-    /// use kiln_stripe::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-    /// use kiln_stripe::{Sequence, Settings, Silent, StreamSource};
-    /// use kiln_store::{Backend, MemoryBackend};
-    /// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// for id in ["a", "b", "c"] {
-    ///     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    ///     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// }
-    /// let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
-    /// let pool = pool.in_sequence(Sequence::new(|waiting| waiting - 1));
-    /// let put = PutRequest { name: "x", run: [2; 16], now_ms: 0, replace: false };
-    /// pool.put(&put, &mut StreamSource::new(&[7; 9000][..]), &Settings::new(&Silent))?;
-    /// # Ok::<(), kiln_stripe::PoolError>(())
+    /// use kiln_stripe::{Sequence, in_parallel};
+    /// let last_first = Sequence::new(|waiting| waiting - 1);
+    /// let lengths = in_parallel(Some(&last_first), vec!["a", "bc"], |_, s| Ok::<_, ()>(s.len()));
+    /// assert_eq!(lengths, Ok(vec![1, 2]));
     /// ```
     pub fn new(pick: impl FnMut(usize) -> usize + Send + 'static) -> Sequence {
         Sequence(Arc::new(Mutex::new(Box::new(pick))))
