@@ -1,5 +1,5 @@
 //! The agent as a state machine: what connections and disks report goes in, what is to be sent and
-//! done comes out. It has no clock, socket or disk; see [`crate::net`] for those.
+//! done comes out. It has no clock, socket or disk; the shell around it has those.
 //!
 //! An agent serves one place of storage (a folder) to holders of the cluster's key. Requests of
 //! a connection are answered in any order, except that appends to one file keep theirs. What a

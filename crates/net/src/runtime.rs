@@ -58,7 +58,7 @@ pub trait VirtualRuntime: Send + Sync + Debug {
     fn join(&self, threads: &[usize]);
 }
 
-/// Something that is used by one thread at a time; see [`Runtime::take`].
+/// Something that is used by one thread at a time; see `Runtime::take`.
 #[derive(Debug, Default)]
 pub struct Turn {
     taken: Mutex<bool>,

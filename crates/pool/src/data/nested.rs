@@ -111,8 +111,8 @@ impl ObjectWriter<'_> {
     /// ```
     ///
     /// # Errors
-    /// [`PoolError::Refused`]; as [`ManifestStore::manifest`], and as [`ObjectWriter::put`] for
-    /// objects of folders.
+    /// [`PoolError::Refused`]; as [`crate::ManifestStore::manifest`], and as [`ObjectWriter::put`]
+    /// for objects of folders.
     pub fn make_way(
         &self,
         req: &PutRequest<'_>,
@@ -138,7 +138,7 @@ impl ObjectWriter<'_> {
     /// asked for its map once, however many folders there are.
     ///
     /// # Errors
-    /// As [`ManifestStore::manifest`], but for [`PoolError::NoObject`].
+    /// As [`crate::ManifestStore::manifest`], but for [`PoolError::NoObject`].
     pub fn see_way(&self, name: &str) -> Result<Way> {
         let folders: Vec<&str> = folders_of(name).collect();
         let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
@@ -164,7 +164,7 @@ impl ObjectWriter<'_> {
     /// fresh identity; `now_ms`: the time, in ms since 1970.
     ///
     /// # Errors
-    /// As [`ManifestStore::manifest`] and [`ObjectWriter::put`].
+    /// As [`crate::ManifestStore::manifest`] and [`ObjectWriter::put`].
     pub fn make_folders(&self, run: [u8; 16], now_ms: u64, folders: &BTreeSet<&str>) -> Result<()> {
         let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
         let marked = self.are_there(marks.iter().map(String::as_str).collect())?;
@@ -241,7 +241,7 @@ impl ObjectWriter<'_> {
     /// Returns whether there is an object of that name.
     ///
     /// # Errors
-    /// As [`ManifestStore::manifest`], but for [`PoolError::NoObject`].
+    /// As [`crate::ManifestStore::manifest`], but for [`PoolError::NoObject`].
     pub fn has(&self, name: &str) -> Result<bool> {
         match self.manifests.manifest(name) {
             Ok(_) => Ok(true),

@@ -113,7 +113,7 @@ impl ObjectReader<'_> {
     /// Looks an object up, to read it many times.
     ///
     /// # Errors
-    /// As [`ManifestStore::manifest`].
+    /// As [`crate::ManifestStore::manifest`].
     pub fn open_object(&self, name: &str) -> Result<OpenObject> {
         let manifest = Arc::new(self.manifests.manifest(name)?);
         let (layout, data, n) = match (&manifest.body, manifest.shard_info(0)) {

@@ -1,7 +1,8 @@
 //! Operations that only some places implement, beyond [`Backend`].
 //!
 //! `dyn Backend` has each of them as a method, too (see `calls.rs`): it calls the extension, or
-//! where the place has none does the same file by file, or fails with [`StoreError::Incapable`].
+//! where the place has none does the same file by file, or fails with
+//! [`crate::StoreError::Incapable`].
 
 use std::path::Path;
 use std::time::Duration;
