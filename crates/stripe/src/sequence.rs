@@ -10,9 +10,9 @@ type Pick = Box<dyn FnMut(usize) -> usize + Send>;
 ///
 /// The operations of this crate use threads, since disks and nodes are slow and there are many of
 /// them. A simulation wants each step to follow from a seed, and gives a sequence: in
-/// [`crate::Settings`], or to a pool for all of its work. Any order that it picks is one that threads
-/// could have taken. Only the search for shards in folders lists nodes at once all the same. Clones
-/// pick from the same.
+/// [`crate::Settings`], or to a pool for all of its work. Any order that it picks is one that
+/// threads could have taken. Only the search for shards in folders lists nodes at once all the
+/// same. Clones pick from the same.
 #[derive(Clone)]
 pub struct Sequence(Arc<Mutex<Pick>>);
 
