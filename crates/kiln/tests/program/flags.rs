@@ -153,7 +153,11 @@ fn codes_compare_side_by_side() {
         let mut command = rig.command("codes rs:4+2 -v");
         command.env(variable, value).output().unwrap()
     };
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    // Lines are wrapped.
+    let text = |bytes: &[u8]| {
+        let text = String::from_utf8_lossy(bytes);
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
     let shown = text(&simulated("KILN_CACHES", "2M,480M").stdout);
     assert!(shown.contains("last level 32 MiB of 480 MiB; KILN_CACHES"), "{shown}");
     let shown = text(&simulated("KILN_TUNE", "rs=nt:t0:512").stdout);
