@@ -19,7 +19,7 @@ const UNREAD: Duration = Duration::from_secs(5);
 /// How often a request that waits looks for such clients.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// What all clients of a server have under way.
+/// Requests and bytes that all clients of a server have under way.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     held: Mutex<Held>,

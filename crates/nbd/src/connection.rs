@@ -17,7 +17,7 @@ use crate::{About, Change, Export};
 
 /// Options that a client may send.
 const MAX_OPTIONS: usize = 1000;
-/// What a request takes of its client's budget beside its data.
+/// Bytes that a request takes of its client's budget beside its data.
 const EACH: u64 = 4 << 10;
 /// Threads that read for one client.
 const READERS: usize = 4;

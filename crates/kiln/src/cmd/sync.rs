@@ -133,7 +133,7 @@ impl Sync {
             let replace = self.delete && report.is_whole();
             self.put_attributes(transfer, prefix, &target, entries, replace, &mut report);
         }
-        // Where not all could be read or copied, nothing is known to be gone.
+        // Nothing is known to be gone unless all could be read and copied.
         if self.delete && report.is_whole() {
             absent.iter().for_each(|name| report.step("remove", name, "not in the source"));
             if !self.dry_run {

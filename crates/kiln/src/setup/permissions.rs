@@ -48,7 +48,7 @@ pub fn folder_mode() -> u32 {
 pub fn as_private_as(path: &Path) {
     if let Ok(meta) = path.metadata().or_else(|_| path.symlink_metadata()) {
         let mode = meta.permissions().mode();
-        // What may be entered is not said by a file's mode.
+        // A file's mode does not say which folders may be entered.
         let denied = !mode & if meta.is_dir() { OTHERS } else { 0o066 };
         DENIED.fetch_or(denied, Ordering::Relaxed);
         narrow(denied);

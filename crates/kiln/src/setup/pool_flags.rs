@@ -285,7 +285,7 @@ impl PoolFlags {
     /// # Errors
     /// The disk is full or failed.
     pub fn write(&self, config: &PoolConfig) -> Result<(), Failure> {
-        // Where no lock can be made, no description can be written either.
+        // A folder that takes no lock takes no description either.
         let lock = File::create(names::lock(&self.path(), "write"));
         let _lock = lock.and_then(|file| file.lock().map(|()| file));
         let newer = |there: PoolConfig| there.id == config.id && there.revision > config.revision;

@@ -1,6 +1,6 @@
 //! Plain English in pages, doc comments and messages: subjects for sentences, words of the field.
 //!
-//! What is there already is counted, and may only become less: lower a ceiling when you can.
+//! Present ones are counted, and may only become fewer: lower a ceiling when you can.
 
 use super::has_word;
 use super::source::{Source, all, literals};
@@ -43,7 +43,7 @@ fn checked(source: &Source) -> bool {
     !["lab/", "crates/kiln/tests/tidy/"].iter().any(|folder| source.path.starts_with(folder))
 }
 
-/// Whether a text opens with one of the clauses, in upper or lower case.
+/// Returns whether a text opens with one of the clauses, in upper or lower case.
 fn opens(text: &str) -> bool {
     let text = text.trim_start_matches(['*', '-', '>', ' ', '(']);
     OPENERS.iter().any(|opener| {

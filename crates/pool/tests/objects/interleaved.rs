@@ -31,7 +31,7 @@ impl Other {
         if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less) != Ok(1) {
             return;
         }
-        // Where the first client has locks, it goes on first.
+        // If the first client has locks, it goes on first.
         let free = |disk: &Disk| (&disk.faulty as &dyn Backend).lock(false).unwrap();
         let locks: Vec<Option<WriteLock>> = self.world.disks.iter().map(free).collect();
         if locks.iter().any(Option::is_none) {

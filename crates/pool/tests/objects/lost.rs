@@ -228,7 +228,7 @@ fn a_node_that_leaves_during_a_scrub_damages_nothing() {
         world.disks[3].faulty.inject(Fault::new(fault).after(after).always());
         let mut queue = RepairQueue::new(Rules::default());
         let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
-        // What follows the objects needs the locks of all nodes.
+        // The steps after the objects need the locks of all nodes.
         if let Ok(report) = pool.scrub(&index, &mut queue, &req, &settings()) {
             let found = (report.damaged, report.unreadable, report.findings.len());
             assert_eq!(found, (0, 0, 0), "{after}: {report:#?}");

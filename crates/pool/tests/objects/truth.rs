@@ -106,7 +106,7 @@ fn what_a_survey_says_is_what_reading_shows() {
             let status = survey(&world, index);
             let what = format!("seed {seed} knew {knew}: {margins:?} {status:#?}");
             let mut said = status.endangered.clone();
-            // What lacks a copy that is more than it must have is as good as whole.
+            // An object that lacks only a surplus copy is as good as whole.
             *said.entry(most).or_default() += status.whole;
             said.retain(|_, objects| *objects > 0);
             assert_eq!(said, truth, "{what}");

@@ -80,7 +80,7 @@ fn what_leaves_a_node_that_answers_is_copied_or_rebuilt_by_the_others() {
     let rebuilt = batch.jobs().iter().filter(|job| batch.rebuilds_leaving(job)).count();
     assert!((10..44).contains(&rebuilt), "{rebuilt}");
     for job in batch.jobs() {
-        // Who is copied has no plan; nothing is sent to the node that leaves.
+        // A copied shard has no plan; nothing is sent to the node that leaves.
         assert_eq!(batch.plan(job).is_some(), batch.rebuilds_leaving(job));
         assert!(batch.targets(job).unwrap().iter().all(|(_, node)| *node != 0));
     }

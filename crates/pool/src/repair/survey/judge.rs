@@ -129,7 +129,7 @@ impl Repairer<'_> {
         lack.lost.sort_unstable();
         lack.lost.dedup();
         let gone = |id: &&String| self.map.config.position(id).is_none();
-        // What a scrub found may be one of those that are counted here.
+        // Damage that a scrub found may be among those counted here.
         let manifests = usize::from(lack.manifests) + listed.manifests.iter().filter(gone).count();
         let manifests = manifests.max(usize::from(lack.under_replicated));
         lack.under_replicated = manifests > 0 || self.is_misplaced(&key, listed);
@@ -149,7 +149,7 @@ impl Repairer<'_> {
         let copies_away = listed.manifests.iter().filter(away).count();
         let mut margin = listed.manifests.len() as i32 - 1 - (manifests + copies_away) as i32;
         if listed.k > 0 {
-            // Where copies are the index may not know.
+            // The index may not know where copies are.
             margin = if listed.manifests.is_empty() { of_data } else { of_data.min(margin) };
         }
         let (spare, silent) = self.spare_homes(&key, listed, seen);
