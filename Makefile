@@ -7,7 +7,7 @@ TARGET := $(or $(CARGO_TARGET_DIR),target)
 KILN   := $(TARGET)/release/kiln
 export CARGO PYTHON
 
-.PHONY: help setup demo check test build install lint doc house dist simulate fuzz clean
+.PHONY: help setup demo check test build install lint doc house dist simulate fuzz papers clean
 
 help:
 	@echo 'make demo      encode real data, lose nodes, repair, decode, compare (DATA=path, KEEP=1)'
@@ -83,6 +83,9 @@ install dist simulate fuzz:
 
 # What measures is the lab's.
 bench-%:
+	@lab/run $@
+
+papers:
 	@lab/run $@
 
 clean:

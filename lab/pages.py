@@ -1,20 +1,25 @@
 #!/usr/bin/env python3
 """Makes lab/results/papers.md from the rows in lab/results/papers, a file for each paper.
 
-    python3 -m lab.pages [--check]
+    python3 -m lab.pages [--check | --json]
 
 Every figure, table and claim of a paper has its row; one that is missing, unknown or there twice is
-an error. Every picture that a page of results shows is there, and each that is there is shown.
---check writes nothing and fails where the page is not what the rows say.
+an error. Every picture that a page of results shows is there, and each that is there is shown. The
+rows of a study that has `report` are judged from its data, by `lab/online/judged.py`. --check
+writes nothing and fails where the page is not what the rows say. --json prints one line with the
+counts of verdicts and with what the rows lack.
 """
 
 import argparse
 import json
 import re
+import subprocess
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 
+from lab.online import judged
 from lab.rig.tables import table
 
 RESULTS = Path(__file__).resolve().parent / "results"
@@ -24,11 +29,16 @@ VERDICTS = {
     "equal": "equal",
     "worse": "worse",
     "mixed": "better in part",
+    "part": "equal in part",
     "not comparable": "not comparable",
     "not done": "not done yet",
     "nothing": "nothing to measure",
 }
-HEAD = ["exhibit", "what it shows", "paper", "kiln", "verdict", "command", "data", "commit"]
+REPRODUCED = ["reproduced", "reproduced in part", "not reproduced", "no number"]
+HEAD = ["exhibit", "what it shows", "paper", "kiln", "verdict"]
+STUDY = ["exhibit", "what it shows", "paper", "Ceph of today", "reproduced?", "kiln's volumes",
+         "verdict"]
+END = ["picture", "command", "data", "commit"]
 
 
 def exhibits(paper):
@@ -77,14 +87,39 @@ def commit_of(row):
     return ""
 
 
+def linked(files):
+    """Links to files beside the page."""
+    return ", ".join(f"[{file}]({file})" for file in files)
+
+
 def cells(row):
     """The cells of a row's line."""
     verdict = ": ".join(filter(None, [VERDICTS[row["verdict"]], row.get("why")]))
+    ceph = [row["ceph"], row["reproduced"]] if "ceph" in row else []
     command = f"`{row['command']}`" if row.get("command") else ""
-    data = ", ".join(f"[{file}]({file})" for file in row.get("data", []))
-    texts = [row["exhibit"], row["shows"], row.get("paper", ""), row.get("ours", ""), verdict,
-             command, data, commit_of(row)]
+    texts = [row["exhibit"], row["shows"], row.get("paper", ""), *ceph, row.get("ours", ""),
+             verdict, linked(row.get("picture", [])), command, linked(row.get("data", [])),
+             commit_of(row)]
     return [" ".join(str(text).split()) for text in texts]
+
+
+def judge(paper):
+    """Fills the rows of a study from its data: Ceph of today, and kiln's volumes."""
+    report, *files = [json.loads((RESULTS / file).read_text()) for file in paper["report"]]
+    for row in paper["row"]:
+        if row.get("verdict") == "nothing":
+            continue
+        figure = int(row.get("claims", row["exhibit"]).removeprefix("Fig. "))
+        here, ours = judged.ceph(figure, report), judged.volumes(figure, report, files)
+        if here:
+            row["ceph"], row["reproduced"] = here
+        if ours:
+            row["ours"], row["verdict"] = ours
+        row.setdefault("verdict", "not done")
+        picture = f"online-{figure:02}.svg"
+        row.setdefault("picture", [picture] if (RESULTS / picture).exists() else [])
+        for key in ("command", "data", "commit"):
+            row.setdefault(key, paper[key])
 
 
 def page(index, papers):
@@ -94,20 +129,51 @@ def page(index, papers):
     lines = [index["about"].strip(), "", *table(["paper", *VERDICTS.values()], counts)]
     for paper in papers:
         idle = [row for row in paper["row"] if row["verdict"] == "nothing"]
-        rows = [cells(row) for row in paper["row"] if row not in idle]
+        found = [row for row in paper["row"] if row not in idle]
+        lines += ["", f"## {paper['name']}", "", paper["cite"].strip(), ""]
+        if "report" in paper:
+            told = Counter(row["reproduced"] for row in found)
+            lines += [", ".join(f"{word}: {told[word]}" for word in REPRODUCED) + ".", ""]
+        head = STUDY if "report" in paper else HEAD
         nothing = ", ".join(f"{row['exhibit']} ({row['shows']})" for row in idle)
-        lines += ["", f"## {paper['name']}", "", paper["cite"].strip(), "", *table(HEAD, rows), "",
-                  f"Nothing to measure: {nothing}."]
+        lines += [*table([*head, *END], map(cells, found)), "", f"Nothing to measure: {nothing}."]
     return "\n".join(lines) + "\n"
+
+
+def known(commit):
+    """Whether a commit is in this repository; a mark of changes beside it does not count."""
+    name = commit.rstrip("+") + "^{commit}"
+    return not subprocess.run(["git", "cat-file", "-e", name], cwd=RESULTS, check=False,
+                              stderr=subprocess.DEVNULL).returncode
+
+
+def summary(papers):
+    """Counts of verdicts, and of what the rows lack."""
+    rows = [row for paper in papers for row in paper["row"] if row["verdict"] != "nothing"]
+    commits = {commit_of(row).split(",")[0] for row in rows} - {""}
+    lost = {commit for commit in commits if not known(commit)}
+    return {
+        "rows": len(rows),
+        **Counter(VERDICTS[row["verdict"]].replace(" ", "_") for row in rows),
+        "online_rows_with_kiln": sum("ceph" in row and "ours" in row for row in rows),
+        "worse_without_reason": sum(row["verdict"] == "worse" and not row.get("why")
+                                    for row in rows),
+        "missing_commits": sum(commit_of(row).split(",")[0] in lost for row in rows),
+        "rows_with_picture": sum(bool(row.get("picture")) for row in rows),
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--json", action="store_true", help="print the counts as one line")
     options = parser.parse_args()
     folder = RESULTS / "papers"
     index = tomllib.loads((folder / "index.toml").read_text())
     papers = [tomllib.loads((folder / f"{name}.toml").read_text()) for name in index["papers"]]
+    for paper in papers:
+        if "report" in paper:
+            judge(paper)
     wrong = [f"{paper['name']}: {what}" for paper in papers for what in wrong_rows(paper)]
     wrong += wrong_pictures()
     made, file = page(index, papers), RESULTS / "papers.md"
@@ -115,7 +181,9 @@ def main():
         wrong.append("lab/results/papers.md is not what lab/results/papers says: run make pages")
     if wrong:
         sys.exit("\n".join(wrong))
-    if not options.check:
+    if options.json:
+        print(json.dumps(summary(papers)))
+    elif not options.check:
         file.write_text(made)
 
 

@@ -15,6 +15,7 @@ from lab.online import cells
 from lab.online import claims
 from lab.online import exhibits
 from lab.online import files
+from lab.online import judged
 from lab.online import mixes
 from lab.online import mounted
 from lab.online import settling
@@ -174,6 +175,30 @@ class Exhibits(unittest.TestCase):
         # Nothing was read at devices in these samples.
         self.assertTrue(all("read" in key or "amp" in key for key in missing), missing)
         json.dumps(pictures)
+
+    def test_verdicts_follow_from_the_data_and_name_the_worst_cell(self):
+        def report(small, large, here):
+            rates = {"4k": small, "32k": large}
+            samples = {f"randread-{size}-q8": {"ceph:rep": [{"mb_s": 10, "mean_us": 1}],
+                                               "volume:rs": [{"mb_s": rate, "mean_us": 10 / rate}]}
+                       for size, rate in rates.items()}
+            return {"samples": samples, "claims": {claim.key: {"here": here.get(claim.metric)}
+                                                   for claim in claims.CLAIMS[9]},
+                    "sizes": {"sizes": [4096, 32768], "depth": 8, "processes": {}}}
+
+        # The paper: at least 0.84 of the rate of replicas, at most 1.22 of the latency.
+        good = report(20, 9, {"mb_s": 0.9, "mean_us": 1.1})
+        text, verdict = judged.ceph(9, good)
+        self.assertEqual(verdict, "reproduced")
+        self.assertIn("0.90", text)
+        text, verdict = judged.volumes(9, good, [])
+        self.assertEqual(verdict, "better")
+        self.assertIn("worst 0.90, randread-32k-q8", text)
+        self.assertEqual(judged.volumes(9, report(20, 1, {}), [])[1], "mixed")
+        self.assertEqual(judged.volumes(9, report(1, 1, {}), [])[1], "worse")
+        self.assertEqual(judged.ceph(9, report(1, 1, {"mb_s": 0.2}))[1], "not reproduced")
+        self.assertIsNone(judged.volumes(23, good, []))
+        self.assertIsNone(judged.ceph(9, report(1, 1, {})))
 
     def test_a_run_ends_before_its_disk_is_full(self):
         class Trimmed:
