@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use kiln_code::CodeError;
 use kiln_net::NetError;
 use kiln_net::WRONG_KEY;
-use kiln_pool::{ErrorKind, PoolError};
 use kiln_recovery::RecoveryError;
 use kiln_store::StoreError;
+use kiln_stripe::{ErrorKind, PoolError};
 use pyo3::prelude::*;
 
 /// Why a call failed. One clear line each.

@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_pool::{
-    ATTRIBUTES, GetRequest, Helpers, Index, NodeConfig, Policy, PoolConfig, PoolError, PoolKeys,
-    PutRequest, Settings, Silent, StreamSource, is_attributes,
+    ATTRIBUTES, GetRequest, Helpers, Index, NodeConfig, Policy, PoolConfig, PoolKeys, PutRequest,
+    is_attributes,
 };
 use kiln_recovery::HelpingAgents;
 use kiln_store::{Absent, FileBackend, Location, write_whole};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 use kiln_volume::OBJECTS;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

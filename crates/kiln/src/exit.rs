@@ -9,9 +9,9 @@ use kiln_nbd::NbdError;
 use kiln_net::NetError;
 use kiln_net::WRONG_KEY;
 use kiln_plan::PlanError;
-use kiln_pool::{ErrorKind, PoolError};
 use kiln_recovery::RecoveryError;
 use kiln_store::StoreError;
+use kiln_stripe::{ErrorKind, PoolError};
 use kiln_volume::VolumeError;
 use thiserror::Error;
 

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kiln_pool::Damage;
+use kiln_stripe::Damage;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};

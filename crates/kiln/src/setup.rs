@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use kiln_code::{CodeSpec, Codec};
 use kiln_net::{Address, ClusterKey, Network};
-use kiln_pool::Settings;
+use kiln_stripe::Settings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use input::input;

@@ -13,7 +13,8 @@ use std::convert::Infallible;
 use std::iter;
 use std::path::Path;
 
-use kiln_pool::{Index, Observer, Pool, PoolError, in_parallel, is_attributes};
+use kiln_pool::{Index, Pool, is_attributes};
+use kiln_stripe::{Observer, PoolError, in_parallel};
 use serde::Serialize;
 
 use self::local_tree::{LocalTree, joined};

@@ -8,11 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{
-    Body, Candidate, Index, Key, Manifest, NodeConfig, NodeFile, Policy, Pool, PoolConfig,
-    PutRequest, place,
-};
+use kiln_pool::layout::{Body, Candidate, place};
+use kiln_pool::repair::queue::{RepairQueue, Rules};
+use kiln_pool::{Index, Key, Manifest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutRequest};
 use kiln_store::{Backend, FileBackend, StoreError};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 

@@ -6,3 +6,7 @@ pub(crate) mod meta_files;
 pub(crate) mod cluster_map;
 pub(crate) mod presence;
 pub(crate) mod homes;
+
+pub use cluster_map::Opener;
+pub use config::{MAX_NODES, PastMap, PastNode};
+pub use seal::{Sealer, Seals};

@@ -17,7 +17,7 @@ use crate::data::writer::ObjectWriter;
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::{ClusterMap, Opener};
 use crate::members::membership::Membership;
-use crate::queue::RepairQueue;
+use crate::repair::queue::RepairQueue;
 use crate::repair::repairer::Repairer;
 use crate::{
     GetReport, GetRequest, HealRequest, Healed, Helpers, Index, Manifest, NodeConfig, OpenObject,

@@ -14,3 +14,7 @@ pub(crate) mod scrub;
 pub(crate) mod relocated_shards;
 pub(crate) mod stale_members;
 pub(crate) mod orphan_gc;
+
+pub use object_repair::ExpectedReads;
+pub use rebuild::{Looked, MissingShards, Needs, RebuiltShards};
+pub use scrub::Finding;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use kiln_code::Codec;
 use kiln_plan::{COPIED, Cluster, Destination, Layout, Node, Plan, RecoveryOptions, RecoveryPlan};
-use kiln_pool::queue::Damaged;
+use kiln_pool::repair::queue::Damaged;
 use kiln_pool::{Listed, PoolConfig};
 
 use crate::{RecoveryError, Result};

@@ -5,7 +5,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use kiln_pool::{Looked, PoolError, RebuiltShards};
+use kiln_pool::repair::{Looked, RebuiltShards};
+use kiln_stripe::PoolError;
 
 /// Rebuilt shards that are put in place, and whether they were.
 pub(crate) type Commits = Coalescer<RebuiltShards, bool>;

@@ -2,7 +2,7 @@
 
 use kiln_net::NetError;
 use kiln_plan::PlanError;
-use kiln_pool::PoolError;
+use kiln_stripe::PoolError;
 
 /// Result of everything in this crate that is about pools.
 pub type Result<T, E = RecoveryError> = std::result::Result<T, E>;

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_plan::Plan;
-use kiln_pool::{Listed, MissingShards, PoolConfig, PoolError};
+use kiln_pool::repair::MissingShards;
+use kiln_pool::{Listed, PoolConfig};
+use kiln_stripe::PoolError;
 
 use super::attempts::Helper;
 use super::batch::{Batch, DamagedObject, Snapshot};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kiln_pool::queue::RepairQueue;
+use kiln_pool::repair::queue::RepairQueue;
 use kiln_pool::{PoolConfig, PoolStatus};
 use serde::Serialize;
 

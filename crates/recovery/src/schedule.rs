@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_pool::queue::{self, Damaged, RepairQueue};
+use kiln_pool::repair::queue::{self, Damaged, RepairQueue};
 use kiln_pool::{Key, PoolStatus, ScrubReport};
 
 use super::batch::{self, Batch, DamagedObject};

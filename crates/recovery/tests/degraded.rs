@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex};
 use kiln_net::{AgentSetup, Network, Serving, serve};
 
 use kiln_plan::{Basis, STRATEGIES};
-use kiln_pool::{
-    Body, Class, GetReport, GetRequest, Helpers, NodeConfig, Policy, Pool, PoolConfig, PoolError,
-    PutRequest, Settings, Silent, StreamSource,
-};
+use kiln_pool::layout::{Body, Class};
+use kiln_pool::{GetReport, GetRequest, Helpers, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
 use kiln_recovery::HelpingAgents;
 use kiln_store::{Backend, MemoryBackend, Operation};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use tokio::runtime::Runtime;
 

@@ -4,14 +4,15 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_code::Codec;
+use kiln_files::{EncodeRequest, encode};
 use kiln_net::proto::assignment::Geometry;
 use kiln_net::{AgentSetup, Network, Serving, serve};
 use kiln_net::{NetError, Result};
 use kiln_plan::STRATEGIES;
-use kiln_pool::{EncodeRequest, Node, Settings, Silent, StreamSource, encode};
 use kiln_recovery::RepairWatcher;
 use kiln_recovery::{Helper, PlacedRepair, Repaired};
 use kiln_store::{Backend, MemoryBackend, Operation, ShardReader};
+use kiln_stripe::{Node, Settings, Silent, StreamSource};
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use tokio::runtime::Runtime;
 

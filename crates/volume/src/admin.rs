@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kiln_pool::PoolError;
+use kiln_stripe::PoolError;
 use serde::Serialize;
 
 use crate::description::{Held, look_up, name_of, swap};
@@ -289,7 +289,7 @@ impl Volume {
     pub fn check(
         &self,
         objects: Objects<'_>,
-        observer: &dyn kiln_pool::Observer,
+        observer: &dyn kiln_stripe::Observer,
     ) -> Result<CheckReport> {
         let mut report = CheckReport::default();
         let (blocks, mapped) = {

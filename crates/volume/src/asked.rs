@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use kiln_pool::{GetRequest, PoolError, Silent, StreamSource};
+use kiln_pool::GetRequest;
+use kiln_stripe::{PoolError, Silent, StreamSource};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::{check_growth, check_snapshot, removable, there_is};

@@ -1,6 +1,7 @@
 //! Descriptions of volumes in the pool, read and replaced.
 
-use kiln_pool::{GetRequest, Key, PoolError, PutRequest, Silent, StreamSource};
+use kiln_pool::{GetRequest, Key, PutRequest};
+use kiln_stripe::{PoolError, Silent, StreamSource};
 
 use crate::descriptor::Descriptor;
 use crate::{NAMES, Result, Rim, VolumeError};

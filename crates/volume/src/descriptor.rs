@@ -117,7 +117,7 @@ impl Descriptor {
 
     pub fn id_bytes(&self) -> [u8; 16] {
         // A description that was checked has an id.
-        kiln_pool::names::unhex(&self.id).unwrap_or_default()
+        kiln_stripe::names::unhex(&self.id).unwrap_or_default()
     }
 
     pub fn to_text(&self) -> Result<String> {
@@ -132,7 +132,7 @@ impl Descriptor {
             .map_err(|error| damaged(format!("its description cannot be read: {error}")))?;
         let why = if found.version != VERSION {
             format!("its description is of version {}, this program reads {VERSION}", found.version)
-        } else if kiln_pool::names::unhex::<16>(&found.id).is_none() {
+        } else if kiln_stripe::names::unhex::<16>(&found.id).is_none() {
             format!("its id {:?} is none", found.id)
         } else if let Err(error) = check_sizes(found.size, found.segment, found.log_size) {
             error.to_string()

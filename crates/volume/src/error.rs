@@ -1,7 +1,7 @@
 //! The crate's one error type.
 
-use kiln_pool::PoolError;
 use kiln_store::StoreError;
+use kiln_stripe::PoolError;
 
 /// An error of a volume, with its place and a remedy.
 #[derive(Debug, thiserror::Error)]

@@ -9,8 +9,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kiln_pool::{Candidate, Key, names, place};
+use kiln_pool::Key;
+use kiln_pool::layout::{Candidate, place};
 use kiln_store::{Backend, Capabilities, Capability, StoreError};
+use kiln_stripe::names;
 
 use crate::description::{Held, swap};
 use crate::descriptor::{Descriptor, LogCopy};

@@ -7,8 +7,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 
-use kiln_pool::{Settings, Silent, StreamSource};
 use kiln_store::checksum;
+use kiln_stripe::{Settings, Silent, StreamSource};
 
 use crate::generation::Generation;
 use crate::kept::lock;

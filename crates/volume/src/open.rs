@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use kiln_pool::{GetRequest, PoolError, Silent};
+use kiln_pool::GetRequest;
 use kiln_store::{MAX_LOG, ReadAt, StoreError};
+use kiln_stripe::{PoolError, Silent};
 
 use crate::checkpoint::{self, Checkpoint};
 use crate::description::{Held, look_up, name_of, swap};

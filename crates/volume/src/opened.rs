@@ -93,10 +93,9 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Mutex;
 
-    use kiln_pool::{
-        NodeConfig, Policy, Pool, PoolConfig, PutRequest, Settings, Silent, StreamSource,
-    };
+    use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
     use kiln_store::MemoryBackend;
+    use kiln_stripe::{Settings, Silent, StreamSource};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use kiln_pool::Observer;
+use kiln_stripe::Observer;
 
 use crate::Volume;
 use crate::kept::lock;

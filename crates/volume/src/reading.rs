@@ -2,8 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use kiln_pool::Silent;
 use kiln_store::checksum;
+use kiln_stripe::Silent;
 
 use crate::kept::lock;
 use crate::map::{Location, Mapped};

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kiln_pool::{Buffers, Observer, Pool, PoolError, PutRequest, Settings, Silent, Source};
+use kiln_pool::{Pool, PutRequest};
 use kiln_store::StoreError;
+use kiln_stripe::{Buffers, Observer, PoolError, Settings, Silent, Source};
 
 /// Opens a pool again, after its map has changed or a node has failed.
 pub type Reopen = Box<dyn Fn() -> Result<Pool, PoolError> + Send + Sync>;
@@ -34,7 +35,7 @@ const RETRIES: usize = 5;
 /// let id = move || [ids.fetch_add(1, std::sync::atomic::Ordering::Relaxed); 16];
 /// let rim = Rim::new(pool, id, || 1_700_000_000_000);
 /// assert_eq!(rim.pool().config().name, "demo");
-/// # Ok::<(), kiln_pool::PoolError>(())
+/// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```
 pub struct Rim {
     pool: RwLock<Arc<Pool>>,

@@ -53,7 +53,7 @@ impl SegmentId {
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    kiln_pool::names::hex(bytes)
+    kiln_stripe::names::hex(bytes)
 }
 
 /// Earlier location of a block of a cleaned segment.

@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use kiln_pool::{OpenObject, PoolError, Silent};
+use kiln_pool::OpenObject;
+use kiln_stripe::{PoolError, Silent};
 
 use crate::description::Held;
 use crate::generation::Generation;

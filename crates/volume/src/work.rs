@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::io::Read;
 use std::sync::atomic::Ordering;
 
-use kiln_pool::{Observer, Silent, StreamSource};
+use kiln_stripe::{Observer, Silent, StreamSource};
 
 use crate::checkpoint::CheckpointReader;
 use crate::description::swap;

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use kiln_code::Codec;
+use kiln_files::{EncodeRequest, encode};
 use kiln_net::proto::assignment::{
     Assignment, DagInfo, Geometry, PersistInfo, PieceInfo, RoundInfo, Run, SourceFile, TargetFile,
 };
-use kiln_pool::{EncodeRequest, Node, PoolError, Settings, Silent, StreamSource, encode};
 use kiln_recovery::sim::alone;
 use kiln_store::{Backend, MemoryBackend, ShardReader};
+use kiln_stripe::{Node, PoolError, Settings, Silent, StreamSource};
 
 use crate::Target;
 

@@ -3,11 +3,9 @@
 
 use std::sync::{Arc, OnceLock};
 
-use kiln_pool::{
-    Index, Key, NodeConfig, Policy, Pool, PoolConfig, PoolError, PutRequest, Sequence, Settings,
-    Silent, StreamSource,
-};
+use kiln_pool::{Index, Key, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
 use kiln_store::{Backend, MemoryBackend};
+use kiln_stripe::{PoolError, Sequence, Settings, Silent, StreamSource};
 
 use crate::Target;
 

@@ -3,10 +3,9 @@
 
 use std::sync::Arc;
 
-use kiln_pool::{
-    Body, Key, Manifest, NodeConfig, NodeFile, Place, Placed, Policy, Pool, PoolConfig, PoolKeys,
-    Seals,
-};
+use kiln_pool::layout::{Body, Place, Placed};
+use kiln_pool::map::Seals;
+use kiln_pool::{Key, Manifest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PoolKeys};
 use kiln_store::{Backend, Digest, MemoryBackend, SumKind};
 
 use crate::Target;

@@ -6,11 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use kiln_code::Codec;
-use kiln_pool::{
-    Depth, EncodeRequest, Node, PoolError, RepairRequest, Sequence, Settings, Silent, StreamSource,
-    decode, discover, encode, repair, verify,
-};
+use kiln_files::{EncodeRequest, RepairRequest, decode, discover, encode, repair, verify};
 use kiln_store::{Backend, MemoryBackend, checksum};
+use kiln_stripe::{Depth, Node, PoolError, Sequence, Settings, Silent, StreamSource};
 
 use crate::Target;
 

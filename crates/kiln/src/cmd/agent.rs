@@ -6,8 +6,8 @@ use std::sync::Arc;
 use clap::Args;
 use kiln_net::agent::Limits;
 use kiln_net::{AgentSetup, ClusterKey, DEFAULT_PORT, serve};
-use kiln_pool::names;
 use kiln_store::Backend;
+use kiln_stripe::names;
 use serde::Serialize;
 
 use crate::args::with_exit_codes;

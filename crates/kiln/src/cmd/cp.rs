@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use clap::Args;
-use kiln_pool::PoolError;
+use kiln_stripe::PoolError;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};

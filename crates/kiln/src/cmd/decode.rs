@@ -5,8 +5,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_pool::raw::decode_raw;
-use kiln_pool::{DecodeReport, Missing, Observer, Salvaged, discover, discover_any};
+use kiln_files::raw::decode_raw;
+use kiln_files::{Missing, Salvaged, discover, discover_any};
+use kiln_stripe::{DecodeReport, Observer};
 use serde::Serialize;
 
 use crate::archive::Unpacking;
@@ -199,11 +200,11 @@ impl Decode {
         };
         self.write_to(place, |out| {
             Ok(match &self.range {
-                _ if self.salvage => kiln_pool::salvage(&set, out, &settings)?.into(),
+                _ if self.salvage => kiln_files::salvage(&set, out, &settings)?.into(),
                 Some(range) => {
-                    Answer::of(kiln_pool::decode_range(&set, range.clone(), out, &settings)?)
+                    Answer::of(kiln_files::decode_range(&set, range.clone(), out, &settings)?)
                 }
-                None => Answer::of(kiln_pool::decode(&set, out, &settings)?),
+                None => Answer::of(kiln_files::decode(&set, out, &settings)?),
             })
         })
     }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_pool::raw::{RawRequest, encode_raw};
-use kiln_pool::{EncodeReport, EncodeRequest, Observer, Source, StreamSource};
+use kiln_files::EncodeRequest;
+use kiln_files::raw::{RawRequest, encode_raw};
+use kiln_stripe::{EncodeReport, Observer, Source, StreamSource};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -168,7 +169,7 @@ impl Encode {
             Format::Kiln => {
                 let run = *Uuid::new_v4().as_bytes();
                 let request = EncodeRequest { codec, object, run, sub_chunk, replace };
-                kiln_pool::encode(&request, source, nodes, &settings)?
+                kiln_files::encode(&request, source, nodes, &settings)?
             }
             Format::Raw => {
                 let alpha = codec.shape().alpha as u64;

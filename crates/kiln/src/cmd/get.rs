@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use kiln_net::Address;
 use kiln_plan::Basis;
-use kiln_pool::{GetReport, GetRequest, Helpers, Observer, Pool, PoolError, attributes_in};
+use kiln_pool::{GetReport, GetRequest, Helpers, Pool, attributes_in};
 use kiln_recovery::HelpingAgents;
+use kiln_stripe::{Observer, PoolError};
 
 use crate::args::{byte_range, with_exit_codes};
 use crate::exit::{Exit, Failure};

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_pool::{PoolError, SetReport, discover_any, object_names};
+use kiln_files::{discover_any, object_names};
 use kiln_store::{FileBackend, ReadMode, ShardReader, ShardState};
+use kiln_stripe::{PoolError, SetReport};
 use serde::Serialize;
 
 use crate::args::with_exit_codes;
@@ -116,7 +117,7 @@ fn file(path: &Path) -> Result<FileReport, Failure> {
         file: path.display().to_string(),
         object: info.object.clone(),
         spec: info.spec.clone(),
-        run: kiln_pool::names::hex(&info.run),
+        run: kiln_stripe::names::hex(&info.run),
         index: info.index,
         k: info.k,
         n: info.n,

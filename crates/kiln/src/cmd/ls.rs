@@ -3,7 +3,8 @@
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
-use kiln_pool::{ATTRIBUTES, Listed, Observer, PoolError, is_attributes};
+use kiln_pool::{ATTRIBUTES, Listed, is_attributes};
+use kiln_stripe::{Observer, PoolError};
 use kiln_volume::OBJECTS;
 
 use crate::args::with_exit_codes;

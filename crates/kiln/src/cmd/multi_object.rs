@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use kiln_pool::object_names;
+use kiln_files::object_names;
 use kiln_store::ReadMode;
 use serde::Serialize;
 
@@ -89,7 +89,7 @@ pub fn groups(setup: &Setup, roots: &[PathBuf], mode: ReadMode) -> Result<Vec<Gr
         true => {
             let places: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
             let places = format!("{} and below", places.join(", "));
-            Err(kiln_pool::PoolError::NotFound { object: None, places }.into())
+            Err(kiln_stripe::PoolError::NotFound { object: None, places }.into())
         }
         false => Ok(groups),
     }

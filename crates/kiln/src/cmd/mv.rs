@@ -4,10 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 
 use clap::Args;
-use kiln_pool::{
-    GetRequest, Pool, PoolError, PutReport, PutRequest, Settings, Silent, StreamSource,
-    attributes_in, folders_of,
-};
+use kiln_pool::{GetRequest, Pool, PutReport, PutRequest, attributes_in, folders_of};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 use serde::Serialize;
 
 use crate::args::with_exit_codes;

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_pool::default_sub_chunk;
+use kiln_stripe::default_sub_chunk;
 use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
-use kiln_pool::Observer;
 use kiln_store::device::fit::{Sample, fit};
 use kiln_store::device::{Combine, DeviceModel, Uncertainty, measure};
 use kiln_store::{
     Backend, FileBackend, ReadAt, ReadMode, SplitMix64, device_counted, longest_read, open_device,
 };
+use kiln_stripe::Observer;
 use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};

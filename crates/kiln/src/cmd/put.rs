@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_pool::{Observer, Pool, PutReport, PutRequest, Source, StreamSource, Way};
+use kiln_pool::{Pool, PutReport, PutRequest, Way};
+use kiln_stripe::{Observer, Source, StreamSource};
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};

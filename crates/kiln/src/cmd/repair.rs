@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_pool::raw::repair_raw;
-use kiln_pool::{RepairReport, RepairRequest, discover};
+use kiln_files::raw::repair_raw;
+use kiln_files::{RepairRequest, discover};
 use kiln_store::ReadMode;
+use kiln_stripe::RepairReport;
 
 use self::costs::{Costs, Priced, price};
 use crate::args::with_exit_codes;
@@ -144,7 +145,7 @@ impl Repair {
         let outcome = match raw {
             Some(raw) => repair_raw(&raw.request(), &request, nodes, &settings),
             None => discover(nodes, self.raw.object.as_deref())
-                .and_then(|set| kiln_pool::repair(&set, &request, &settings)),
+                .and_then(|set| kiln_files::repair(&set, &request, &settings)),
         };
         setup.observer.finish();
         let mut report = outcome?;
@@ -171,7 +172,7 @@ impl Repair {
             };
             group.folders.refuse_unreadable(Some(&group.object))?;
             let set = discover(group.folders.nodes(), Some(&group.object))?;
-            let mut report = kiln_pool::repair(&set, &request, &settings)?;
+            let mut report = kiln_files::repair(&set, &request, &settings)?;
             report.seconds = setup.seconds() - group.begun.get();
             Ok((Exit::Done, text(&report, costs, setup), Priced::of(report, costs)))
         })

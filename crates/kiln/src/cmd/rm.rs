@@ -1,7 +1,8 @@
 //! `kiln rm`
 
 use clap::Args;
-use kiln_pool::{Pool, PoolError};
+use kiln_pool::Pool;
+use kiln_stripe::PoolError;
 use serde::Serialize;
 
 use crate::args::with_exit_codes;

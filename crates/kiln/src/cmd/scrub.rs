@@ -1,8 +1,9 @@
 //! `kiln scrub`
 
 use clap::Args;
-use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{Depth, Index, Pool, ScrubReport, ScrubRequest};
+use kiln_pool::repair::queue::{RepairQueue, Rules};
+use kiln_pool::{Index, Pool, ScrubReport, ScrubRequest};
+use kiln_stripe::Depth;
 use kiln_volume::{LogCheck, LogReport, NAMES};
 use serde::Serialize;
 

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use clap::Args;
-use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{Observer, PoolError, PoolStatus};
+use kiln_pool::PoolStatus;
+use kiln_pool::repair::queue::{RepairQueue, Rules};
+use kiln_stripe::{Observer, PoolError};
 use kiln_volume::LogReport;
 use serde::Serialize;
 

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_pool::raw::verify_raw;
-use kiln_pool::{Depth, VerifyReport, discover};
+use kiln_files::discover;
+use kiln_files::raw::verify_raw;
+use kiln_stripe::{Depth, VerifyReport};
 
 use crate::args::with_exit_codes;
 use crate::cmd::multi_object;
@@ -65,7 +66,7 @@ impl Verify {
         let outcome = match raw {
             Some(raw) => verify_raw(&raw.request(), folders.nodes(), &settings),
             None => discover(folders.nodes(), self.raw.object.as_deref())
-                .and_then(|set| kiln_pool::verify(&set, self.depth(), &settings)),
+                .and_then(|set| kiln_files::verify(&set, self.depth(), &settings)),
         };
         setup.observer.finish();
         let mut report = outcome?;
@@ -82,7 +83,7 @@ impl Verify {
         multi_object::each(&groups, setup, |group| {
             group.folders.refuse_unreadable(Some(&group.object))?;
             let set = discover(group.folders.nodes(), Some(&group.object))?;
-            let mut report = kiln_pool::verify(&set, self.depth(), &settings)?;
+            let mut report = kiln_files::verify(&set, self.depth(), &settings)?;
             report.seconds = setup.seconds() - group.begun.get();
             Ok((exit(&report), text(&report, setup), report))
         })

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::Path;
 
-use kiln_pool::{FileSource, Source, StreamSource};
+use kiln_stripe::{FileSource, Source, StreamSource};
 
 use crate::exit::Failure;
 

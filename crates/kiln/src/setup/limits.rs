@@ -4,8 +4,8 @@ use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
 
-use kiln_pool::Observer;
 use kiln_recovery::RateLimits;
+use kiln_stripe::Observer;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;

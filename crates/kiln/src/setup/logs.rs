@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kiln_pool::{Index, Observer, PoolError};
+use kiln_pool::Index;
+use kiln_stripe::{Observer, PoolError};
 use kiln_volume::{LogCheck, LogCopyState, LogReport, NAMES, Rim, Volume, VolumeError, volume_of};
 
 use super::{Setup, volumes};

@@ -8,12 +8,13 @@ use std::sync::Arc;
 
 use kiln_hdfs::Folders as HdfsFolders;
 use kiln_net::{Address, Agents, SERVED};
-use kiln_pool::{Node, NodeConfig, names};
+use kiln_pool::NodeConfig;
 use kiln_s3::Buckets;
 use kiln_store::{
     Absent, BACKENDS, Backend, BackendKind, Capabilities, Capability, Location, Opening,
     PacedBackend, ReadMode, StagedBackend, StoreError, open_place,
 };
+use kiln_stripe::{Node, names};
 
 use crate::exit::Failure;
 use crate::setup::{Setup, as_private_as, for_owner_alone, need_open_files};

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use kiln_pool::{Index, Membership, NodeConfig, Observer, Pool, PoolConfig, PoolError};
+use kiln_pool::{Index, Membership, NodeConfig, Pool, PoolConfig};
 use kiln_store::{Absent, Location};
+use kiln_stripe::{Observer, PoolError};
 use uuid::Uuid;
 
 use crate::exit::{Exit, Failure, of_store};

@@ -2,7 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use kiln_code::Codec;
-use kiln_pool::raw::RawRequest;
+use kiln_files::raw::RawRequest;
 
 use crate::args::size;
 use crate::exit::Failure;

@@ -23,7 +23,7 @@ impl ReadFlags {
     /// The flags as the stores take them; from here on the limit of readers holds.
     pub fn mode(&self) -> ReadMode {
         if let Some(readers) = self.readers {
-            kiln_pool::limit_readers(readers);
+            kiln_stripe::limit_readers(readers);
         }
         if self.direct { direct() } else { ReadMode::Cached }
     }

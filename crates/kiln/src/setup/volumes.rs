@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use kiln_pool::{Pool, PoolError};
+use kiln_pool::Pool;
+use kiln_stripe::PoolError;
 use kiln_volume::Rim;
 
 use crate::exit::Failure;

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kiln_pool::{GetRequest, Observer, Settings};
+use kiln_pool::GetRequest;
+use kiln_stripe::{Observer, Settings};
 
 use super::attributes::Entry;
 use super::pool_tree::Listing;

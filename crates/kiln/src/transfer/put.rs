@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use kiln_pool::{
-    Observer, PoolError, PutRequest, Settings, Source, StreamSource, attributes_in, folders_of,
-    is_attributes,
-};
+use kiln_pool::{PutRequest, attributes_in, folders_of, is_attributes};
+use kiln_stripe::{Observer, PoolError, Settings, Source, StreamSource};
 
 use super::attributes::{Attributes, Entry};
 use super::local_tree::{LocalEntry, split};

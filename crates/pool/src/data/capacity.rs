@@ -2,10 +2,11 @@
 
 use kiln_stripe::Result;
 
+use crate::Key;
 use crate::data::writer::ObjectWriter;
+use crate::layout::place;
 use crate::map::cluster_map::PoolNode;
 use crate::map::presence::Asked;
-use crate::{Key, place};
 
 /// Findings.
 #[derive(Clone, Debug, Default)]

@@ -12,7 +12,8 @@ use crate::data::helpers::{Helped, Helpers};
 use crate::data::range;
 use crate::data::reader::ObjectReader;
 use crate::data::shards::ObjectShards;
-use crate::{Body, Key, Manifest};
+use crate::layout::Body;
+use crate::{Key, Manifest};
 
 /// Nothing had to be rebuilt.
 const DIRECT: &str = "direct";
@@ -205,7 +206,7 @@ impl ObjectReader<'_> {
             object: manifest.name.clone(),
             size: manifest.size,
             version: manifest.version,
-            code: crate::INLINE.to_owned(),
+            code: crate::layout::INLINE.to_owned(),
             strategy: DIRECT.to_owned(),
             ..GetReport::default()
         };

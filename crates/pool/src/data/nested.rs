@@ -9,11 +9,12 @@ use std::iter;
 
 use kiln_stripe::{PoolError, Result, Settings, Silent, Source, StreamSource};
 
+use crate::Index;
 use crate::data::parents::Way;
 use crate::data::put::{MAX_TOGETHER, PutRequest};
 use crate::data::writer::ObjectWriter;
+use crate::layout::MAX_NAME;
 use crate::manifest::quorum::Found;
-use crate::{Index, MAX_NAME};
 
 /// Last word of the name of a folder's own object.
 pub const ATTRIBUTES: &str = ".kiln-attributes";

@@ -15,8 +15,9 @@ use kiln_stripe::{PoolError, Result, Settings, default_sub_chunk};
 use crate::data::range;
 use crate::data::reader::ObjectReader;
 use crate::data::shards::ObjectShards;
+use crate::layout::Body;
 use crate::map::cluster_map::ClusterMap;
-use crate::{Body, GetRequest, Key, Manifest, NodeFile};
+use crate::{GetRequest, Key, Manifest, NodeFile};
 
 /// Parts of sub-chunks that are read to rebuild what one read lacks, at most: each is a read of its
 /// own, and beyond that whole sub-chunks, in runs, and once for all of them, are cheaper.

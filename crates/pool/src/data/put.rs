@@ -13,10 +13,11 @@ use serde::Serialize;
 use crate::data::capacity::WithRoom;
 use crate::data::parents::Way;
 use crate::data::writer::ObjectWriter;
+use crate::layout::{Body, Class, Place, Placed, place};
 use crate::manifest::commit::{Change, StagedShard};
 use crate::map::cluster_map::PoolNode;
 use crate::map::presence::Asked;
-use crate::{Body, Class, Key, Manifest, NodeFile, Place, Placed, place};
+use crate::{Key, Manifest, NodeFile};
 
 /// Request to put.
 #[derive(Copy, Clone, Debug)]
@@ -403,7 +404,7 @@ impl ObjectWriter<'_> {
                 let spec: kiln_code::CodeSpec = placed.spec.parse()?;
                 (spec.to_string(), nodes)
             }
-            _ => (crate::INLINE.to_owned(), Vec::new()),
+            _ => (crate::layout::INLINE.to_owned(), Vec::new()),
         };
         Ok(PutReport {
             object: manifest.name,

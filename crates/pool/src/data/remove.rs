@@ -4,8 +4,9 @@ use kiln_stripe::{PoolError, Result, Settings};
 
 use crate::data::put::check_together;
 use crate::data::writer::ObjectWriter;
+use crate::layout::Body;
 use crate::manifest::commit::Change;
-use crate::{Body, Key, Manifest};
+use crate::{Key, Manifest};
 
 impl ObjectWriter<'_> {
     /// Removes an object: from its commit on nobody finds it, then its files go.

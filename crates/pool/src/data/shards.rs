@@ -8,9 +8,10 @@ use kiln_stripe::chunks::Shards;
 use kiln_stripe::geometry::check_stripes;
 use kiln_stripe::{PoolError, Result};
 
+use crate::layout::{Body, Placed};
 use crate::map::cluster_map::ClusterMap;
 use crate::map::presence::{is_marked, unmarked};
-use crate::{Body, Key, Manifest, NodeFile, Placed};
+use crate::{Key, Manifest, NodeFile};
 
 /// One shard as it was found.
 pub(crate) enum Member {

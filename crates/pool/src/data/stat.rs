@@ -3,10 +3,11 @@
 use kiln_stripe::{PoolError, Result};
 use serde::Serialize;
 
+use crate::Key;
 use crate::Listed;
 use crate::data::reader::ObjectReader;
 use crate::data::shards::ObjectShards;
-use crate::{Body, Key};
+use crate::layout::Body;
 
 /// An object and the state of its files, as far as headers and trailers tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -62,7 +63,7 @@ impl ObjectReader<'_> {
             report.alpha = placed.shape().alpha;
             report.sub_chunk = u64::from(placed.sub_chunk);
             report.stripes = shards.layout.stripes();
-            let state = |(index, place): (usize, &crate::Place)| ShardState {
+            let state = |(index, place): (usize, &crate::layout::Place)| ShardState {
                 index,
                 node: place.node.clone(),
                 problem: shards.problem(index).map(str::to_owned),

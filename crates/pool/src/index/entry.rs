@@ -3,7 +3,8 @@
 use kiln_stripe::names;
 use serde::Serialize;
 
-use crate::{Body, Manifest};
+use crate::Manifest;
+use crate::layout::Body;
 
 /// An object as a listing shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -38,7 +39,7 @@ impl Listed {
                 let nodes = placed.places.iter().map(|place| place.node.clone()).collect();
                 (placed.spec.clone(), placed.k, nodes)
             }
-            _ => (crate::INLINE.to_owned(), 0, Vec::new()),
+            _ => (crate::layout::INLINE.to_owned(), 0, Vec::new()),
         };
         Listed {
             name: manifest.name.clone(),

@@ -5,7 +5,7 @@
 
 use kiln_stripe::Result;
 
-use crate::Body;
+use crate::layout::Body;
 use crate::layout::manifest::Manifest;
 
 /// Bytes that a file takes are a multiple of this.
@@ -15,7 +15,8 @@ const BLOCK: u64 = 4096;
 /// fewer bytes; of equal ones that of fewer files.
 ///
 /// ```
-/// use kiln_pool::{Body, DiskUsage, Manifest};
+/// use kiln_pool::Manifest;
+/// use kiln_pool::layout::{Body, DiskUsage};
 /// let copies: Vec<String> = (0..5).map(|at| format!("n{at}")).collect();
 /// let manifest = Manifest {
 ///     pool: [1; 16], name: "notes".into(), version: 1, run: [2; 16], created_ms: 0, size: 5120,

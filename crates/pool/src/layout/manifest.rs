@@ -33,7 +33,8 @@ const MAX_SPEC: usize = 1024;
 /// One object as the pool records it.
 ///
 /// ```
-/// use kiln_pool::{Body, Manifest};
+/// use kiln_pool::Manifest;
+/// use kiln_pool::layout::Body;
 /// let manifest = Manifest {
 ///     pool: [1; 16], name: "notes".into(), version: 1, run: [2; 16], created_ms: 0, size: 5,
 ///     copies: vec!["n0".into(), "n1".into()], body: Body::Inline(b"hello".to_vec()),
@@ -84,7 +85,7 @@ impl Body {
 /// An object in shards: its code, geometry and places.
 ///
 /// ```
-/// use kiln_pool::{Place, Placed};
+/// use kiln_pool::layout::{Place, Placed};
 /// use kiln_store::{Digest, SumKind};
 /// let digest = Digest::new(SumKind::Crc32c, &[0; 16]).expect("16 bytes");
 /// let place = |node: &str| Place { node: node.into(), digest };
@@ -117,7 +118,7 @@ pub struct Placed {
 /// ```
 /// use kiln_store::{Digest, SumKind};
 /// let digest = Digest::new(SumKind::Crc32c, &[7; 16]).expect("16 bytes");
-/// let place = kiln_pool::Place { node: "n0".into(), digest };
+/// let place = kiln_pool::layout::Place { node: "n0".into(), digest };
 /// assert_eq!(place.node, "n0");
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -25,7 +25,8 @@ pub struct Candidate<'a> {
 /// Positions of all nodes, the best for this object first.
 ///
 /// ```
-/// use kiln_pool::{Candidate, Key, ranked};
+/// use kiln_pool::Key;
+/// use kiln_pool::layout::{Candidate, ranked};
 /// let node = |id| Candidate { id, domain: id, weight: 1.0 };
 /// let four = [node("a"), node("b"), node("c"), node("d")];
 /// let key = Key::of("x")?;
@@ -45,7 +46,8 @@ pub fn ranked(key: &Key, nodes: &[Candidate<'_>]) -> Vec<usize> {
 /// not so many domains.
 ///
 /// ```
-/// use kiln_pool::{Candidate, Key, place};
+/// use kiln_pool::Key;
+/// use kiln_pool::layout::{Candidate, place};
 /// let node = |id, domain| Candidate { id, domain, weight: 1.0 };
 /// let nodes = [node("a", "x"), node("b", "x"), node("c", "y"), node("d", "z")];
 /// let key = Key::of("photo")?;

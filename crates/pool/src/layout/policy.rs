@@ -11,8 +11,9 @@ use kiln_stripe::geometry::most_sub_chunk;
 use kiln_stripe::{PoolError, Result, default_sub_chunk};
 use serde::{Deserialize, Serialize};
 
+use crate::Manifest;
 use crate::layout::manifest::{MAX_COPIES, MAX_INLINE};
-use crate::{Body, DiskUsage, Manifest, Place, Placed};
+use crate::layout::{Body, DiskUsage, Place, Placed};
 
 /// Most classes of sizes.
 const MAX_CLASSES: usize = 16;

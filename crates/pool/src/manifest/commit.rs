@@ -16,11 +16,12 @@ use std::convert::Infallible;
 use kiln_store::{Backend, StoreError};
 use kiln_stripe::{PoolError, Result, Settings};
 
+use crate::layout::Body;
 use crate::manifest::changes;
 use crate::manifest::quorum::Found;
 use crate::manifest::store::ManifestStore;
 use crate::map::presence::is_marked;
-use crate::{Body, Key, Manifest, NodeFile};
+use crate::{Key, Manifest, NodeFile};
 
 /// A shard's part that becomes a shard.
 #[derive(Clone, Debug)]

@@ -10,10 +10,11 @@ use std::collections::BTreeMap;
 use kiln_store::{Backend, Capability, Existing, NewFile, write_whole};
 use kiln_stripe::{PoolError, Result};
 
+use crate::layout::MAX_MANIFEST;
 use crate::manifest::store::ManifestStore;
 use crate::map::meta_files::read_tagged;
 use crate::map::presence::Asked;
-use crate::{Key, MAX_MANIFEST, Manifest, NodeFile};
+use crate::{Key, Manifest, NodeFile};
 
 /// Findings under the name of a manifest, by node: nothing, or a file with this tag.
 pub(crate) type Expected = BTreeMap<usize, Existing>;

@@ -15,8 +15,9 @@ use kiln_stripe::sinks::in_parallel;
 use kiln_stripe::{PoolError, Result, Sequence, Settings};
 use serde::{Deserialize, Serialize};
 
+use crate::layout::Candidate;
 use crate::map::meta_files::{MAX_TEXT, read_small, write_map};
-use crate::{Candidate, Key, NodeConfig, PoolConfig};
+use crate::{Key, NodeConfig, PoolConfig};
 
 /// Codecs kept; a pool has few codes.
 const MAX_CODECS: usize = 32;

@@ -8,9 +8,10 @@ use kiln_stripe::names::unhex;
 use kiln_stripe::{PoolError, Result, names};
 use serde::{Deserialize, Serialize};
 
+use crate::Policy;
+use crate::layout::Candidate;
 use crate::layout::manifest::{MAX_COPIES, MAX_NODE_ID};
 use crate::map::seal::{self, PoolKeys, Sealer, Seals};
-use crate::{Candidate, Policy};
 
 /// Version written by this crate, and the latest it reads.
 const VERSION: u32 = 2;

@@ -15,8 +15,9 @@
 
 use kiln_stripe::{PoolError, Result};
 
+use crate::layout::{Candidate, place};
 use crate::map::config::{MAX_PAST, NodeConfig, NodeState, PastMap, PastNode, PoolConfig};
-use crate::{Candidate, Key, PoolKeys, place};
+use crate::{Key, PoolKeys};
 
 /// The homes of one object by the members of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use kiln_stripe::{PoolError, Result, Settings};
 use serde::Serialize;
 
 use crate::index::Index;
+use crate::layout::Body;
 use crate::manifest::commit::Change;
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::ClusterMap;
@@ -18,7 +19,7 @@ use crate::map::meta_files::{MAX_TEXT, is_accepted, is_intact, read_small};
 use crate::map::seal::{Seals, UNSEALED};
 use crate::members::membership::Membership;
 use crate::members::membership::map_of;
-use crate::{Body, Key, Manifest};
+use crate::{Key, Manifest};
 use crate::{Listed, PoolConfig, PoolKeys};
 
 /// Objects whose manifests are renewed together.

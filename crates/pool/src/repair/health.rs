@@ -109,7 +109,7 @@ impl Repairer<'_> {
         let Some(manifest) = &found.newest else { return Ok((Health::default(), None)) };
         let key = Key::of(&manifest.name)?;
         let mut health = self.manifest_health(found, manifest, &key);
-        if !matches!(manifest.body, crate::Body::Shards(_)) {
+        if !matches!(manifest.body, crate::layout::Body::Shards(_)) {
             return Ok((health, None));
         }
         let shards = ObjectShards::open(self.map, manifest)?;

@@ -8,11 +8,12 @@ use serde::Serialize;
 use crate::data::capacity::WithRoom;
 use crate::data::shards::ObjectShards;
 use crate::index::suspected;
+use crate::layout::Body;
 use crate::manifest::commit::{Change, StagedShard, places};
 use crate::manifest::quorum::Found;
 use crate::repair::health::Health;
 use crate::repair::repairer::Repairer;
-use crate::{Body, Key, Manifest, NodeFile};
+use crate::{Key, Manifest, NodeFile};
 
 /// Rounds of a repair that keeps finding new damage in its helpers.
 const ROUNDS: usize = 4;
@@ -80,7 +81,7 @@ impl ExpectedReads {
     ///
     /// ```
     /// let reads = kiln_stripe::ReadsReport { expected_seconds: 2.0, ..Default::default() };
-    /// assert_eq!(kiln_pool::ExpectedReads::of(&reads).planned, 2.0);
+    /// assert_eq!(kiln_pool::repair::ExpectedReads::of(&reads).planned, 2.0);
     /// ```
     pub fn of(reads: &ReadsReport) -> ExpectedReads {
         ExpectedReads {

@@ -10,6 +10,7 @@ use crate::Listed;
 use crate::data::shards::Member;
 use crate::data::shards::ObjectShards;
 use crate::index::Index;
+use crate::layout::{Body, Place, Placed, place};
 use crate::manifest::commit::{Change, places};
 use crate::manifest::quorum::Found;
 use crate::manifest::store::ManifestStore;
@@ -18,7 +19,7 @@ use crate::map::presence::is_marked;
 use crate::repair::repairer::Repairer;
 use crate::repair::scrub::{ScrubReport, ScrubRequest};
 use crate::repair::unreferenced_shards::{Stray, Strays};
-use crate::{Body, Key, Manifest, NodeFile, Place, Placed, place};
+use crate::{Key, Manifest, NodeFile};
 
 impl Repairer<'_> {
     /// A file in quarantine: it returns to its place if it is asked for again and nothing is there,

@@ -45,7 +45,8 @@ impl Default for Rules {
 /// Known damage of an object.
 ///
 /// ```
-/// use kiln_pool::{Key, queue::Damaged};
+/// use kiln_pool::Key;
+/// use kiln_pool::repair::queue::Damaged;
 /// let damaged = Damaged {
 ///     key: Key::of("x")?, lost: vec![3], margin: 3, bytes: 1 << 20, transient: false,
 /// };
@@ -87,7 +88,7 @@ impl Entry {
 ///
 /// ```
 /// use kiln_pool::Key;
-/// use kiln_pool::queue::{Damaged, RepairQueue, Rules};
+/// use kiln_pool::repair::queue::{Damaged, RepairQueue, Rules};
 /// let mut queue = RepairQueue::new(Rules::default());
 /// let damaged = |name: &str, margin| Damaged {
 ///     key: Key::of(name).unwrap(), lost: vec![0], margin, bytes: 100, transient: false,
@@ -171,7 +172,7 @@ impl RepairQueue {
     ///
     /// ```
     /// use kiln_pool::Key;
-    /// use kiln_pool::queue::{Damaged, RepairQueue, Rules};
+    /// use kiln_pool::repair::queue::{Damaged, RepairQueue, Rules};
     /// let mut queue = RepairQueue::new(Rules::default());
     /// let away = |name: &str| Damaged {
     ///     key: Key::of(name).unwrap(), lost: vec![0], margin: 2, bytes: 100, transient: true,

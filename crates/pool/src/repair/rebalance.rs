@@ -12,10 +12,11 @@ use serde::Serialize;
 use crate::NodeState;
 use crate::data::shards::ObjectShards;
 use crate::index::{Index, Listed};
+use crate::layout::{Body, place};
 use crate::manifest::commit::places;
 use crate::repair::object_repair::{Healed, InPlace, Quiet, Target};
 use crate::repair::repairer::Repairer;
-use crate::{Body, Key, Manifest, place};
+use crate::{Key, Manifest};
 
 /// Failures told one by one.
 const MOST_TOLD: usize = 1000;

@@ -6,9 +6,10 @@ use kiln_store::{Backend, Located, StoreError, write_whole};
 use kiln_stripe::names::{DESCRIPTION, IDENTITY};
 use kiln_stripe::{Result, Settings};
 
+use crate::layout::MAX_MANIFEST;
 use crate::map::meta_files::read_small;
 use crate::repair::repairer::Repairer;
-use crate::{MAX_MANIFEST, NodeFile, ScrubReport, ScrubRequest};
+use crate::{NodeFile, ScrubReport, ScrubRequest};
 
 impl Repairer<'_> {
     /// Looks where the files of all nodes are, and but for `dry` runs brings back what is

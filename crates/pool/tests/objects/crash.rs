@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{HealRequest, Index, Pool, RecoverRequest, ScrubRequest};
 use kiln_store::{Backend, StoreError};
 use kiln_stripe::{PoolError, Silent, Source};

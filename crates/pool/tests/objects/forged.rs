@@ -1,8 +1,9 @@
 //! Bytes that somebody changed so that their checksums hold: a deep scrub finds them, blames the
 //! right shard, and a repair rebuilds that one.
 
-use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{Body, Index, RecoverRequest, ScrubReport, ScrubRequest};
+use kiln_pool::layout::Body;
+use kiln_pool::repair::queue::{RepairQueue, Rules};
+use kiln_pool::{Index, RecoverRequest, ScrubReport, ScrubRequest};
 use kiln_store::{Backend, checksum};
 use kiln_stripe::{Depth, Silent};
 

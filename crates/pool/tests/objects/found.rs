@@ -1,6 +1,6 @@
 //! Findings of simulated clusters (kiln-recovery's test `cluster`), as small as it can be.
 
-use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
     Index, Key, NodeFile, PoolStatus, PutReport, RecoverRequest, ScrubReport, ScrubRequest,
 };

@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::map::Opener;
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetRequest, HealRequest, Index, Membership, NodeConfig, NodeState, Opener, Pool, PutRequest,
+    GetRequest, HealRequest, Index, Membership, NodeConfig, NodeState, Pool, PutRequest,
     RebalanceRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
 };
 use kiln_store::Backend;

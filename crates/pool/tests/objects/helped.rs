@@ -3,7 +3,8 @@
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 
-use kiln_pool::{Body, Class, Degraded, GetReport, GetRequest, Helpers, Policy, Rebuilt};
+use kiln_pool::layout::{Body, Class};
+use kiln_pool::{Degraded, GetReport, GetRequest, Helpers, Policy, Rebuilt};
 use kiln_stripe::PoolError;
 
 use crate::world::*;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
     Index, Membership, NodeConfig, NodeState, Pool, PoolConfig, RecoverRequest, ScrubRequest,
 };

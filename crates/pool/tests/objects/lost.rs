@@ -2,10 +2,9 @@
 
 use std::io::ErrorKind;
 
-use kiln_pool::queue::{RepairQueue, Rules};
-use kiln_pool::{
-    HealRequest, Index, Needs, Pool, PutReport, PutRequest, RecoverRequest, ScrubRequest,
-};
+use kiln_pool::repair::Needs;
+use kiln_pool::repair::queue::{RepairQueue, Rules};
+use kiln_pool::{HealRequest, Index, Pool, PutReport, PutRequest, RecoverRequest, ScrubRequest};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Silent, Source, StreamSource};
 use kiln_testkit::{Fault, FaultAction};

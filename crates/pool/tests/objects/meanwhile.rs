@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::layout::Class;
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    Class, Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolStatus, PutRequest, RecoverRequest,
+    Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolStatus, PutRequest, RecoverRequest,
     ScrubRequest,
 };
 use kiln_store::Backend;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{Index, RecoverRequest, ScrubRequest};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Silent};

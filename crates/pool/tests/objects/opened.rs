@@ -2,7 +2,8 @@
 
 use std::io::ErrorKind;
 
-use kiln_pool::{Class, Policy};
+use kiln_pool::Policy;
+use kiln_pool::layout::Class;
 use kiln_testkit::{Fault, FaultAction};
 
 use crate::world::*;

@@ -1,9 +1,9 @@
 //! Pools with a key: whoever can write to nodes, but has no key, can hide and destroy what is on
 //! them, and never have something else read in its place.
 
+use kiln_pool::layout::Body;
 use kiln_pool::{
-    Body, Key, Manifest, Membership, NodeFile, Pool, PoolConfig, PoolKeys, RecoverRequest,
-    ScrubReport,
+    Key, Manifest, Membership, NodeFile, Pool, PoolConfig, PoolKeys, RecoverRequest, ScrubReport,
 };
 use kiln_store::{Backend, MemoryBackend, ShardReader, ShardWriter, SumKind, checksum, checksums};
 use kiln_stripe::{Depth, ErrorKind, PoolError};

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 
+use kiln_pool::layout::place;
 use kiln_pool::{
     Index, Key, NodeConfig, NodeState, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
-    RecoverRequest, place,
+    RecoverRequest,
 };
 use kiln_store::{MemoryBackend, Operation};
 use kiln_stripe::{PoolError, Silent, StreamSource};

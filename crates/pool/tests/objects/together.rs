@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use kiln_pool::layout::{Body, DiskUsage};
+use kiln_pool::repair::{Needs, RebuiltShards};
 use kiln_pool::{
-    Body, DiskUsage, HealRequest, Key, Needs, NodeConfig, NodeFile, Policy, Pool, PoolConfig,
-    PutReport, PutRequest, RebuiltShards,
+    HealRequest, Key, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport, PutRequest,
 };
 use kiln_store::{Backend, FileBackend, StoreError, write_whole};
 use kiln_stripe::{ErrorKind, PoolError, Source, StreamSource};

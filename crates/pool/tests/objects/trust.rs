@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
     GetRequest, Index, Key, Membership, NodeConfig, NodeFile, NodeState, Pool, PoolConfig,
     PoolStatus, PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
@@ -397,7 +397,7 @@ pub fn a_scrub_finds_what_the_index_does_not_know() {
         world.disks[at].faulty.remove(".kiln-changes").unwrap();
     }
     let placed = world.pool().manifest("x").unwrap();
-    let kiln_pool::Body::Shards(placed) = placed.body else { panic!("{placed:?}") };
+    let kiln_pool::layout::Body::Shards(placed) = placed.body else { panic!("{placed:?}") };
     let at = world.config.position(&placed.places[1].node).unwrap();
     let shard = world.files(at).into_iter().find(|name| name.ends_with(".kiln")).unwrap();
     world.disks[at].memory.remove(&shard).unwrap();
@@ -519,7 +519,7 @@ pub fn what_is_lost_with_a_node_is_named_before_it_is_given_up() {
     world.put("small", &data(40, 1)).unwrap();
     world.put("large", &data(9_000, 2)).unwrap();
     let homes = world.pool().manifest("large").unwrap();
-    let kiln_pool::Body::Shards(placed) = homes.body else { panic!("{homes:?}") };
+    let kiln_pool::layout::Body::Shards(placed) = homes.body else { panic!("{homes:?}") };
     let two: Vec<String> = placed.places[..2].iter().map(|place| place.node.clone()).collect();
     world.away = two.iter().map(|id| world.config.position(id).unwrap()).collect();
     let pool = world.pool();

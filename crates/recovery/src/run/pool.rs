@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kiln_pool::queue::RepairQueue;
-use kiln_pool::{Depth, Index, Key, Pool, PoolError, ScrubReport, Settings};
+use kiln_pool::repair::queue::RepairQueue;
+use kiln_pool::{Index, Key, Pool, ScrubReport};
+use kiln_stripe::{Depth, PoolError, Settings};
 
 use self::claims::Claims;
 use crate::batch::{Batch, DamagedObject, Rules, Snapshot};

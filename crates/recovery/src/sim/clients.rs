@@ -11,8 +11,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use kiln_pool::Sequence;
 use kiln_store::MemoryBackend;
+use kiln_stripe::Sequence;
 
 use super::processes::{Clients, State};
 use super::world::{Happens, Outside};

@@ -1,7 +1,8 @@
 use kiln_code::Codec;
+use kiln_files::{EncodeRequest, encode};
 use kiln_plan::{Cluster, Problem, STRATEGIES, SearchBudget};
-use kiln_pool::{EncodeRequest, Node, Settings, Silent, StreamSource, encode};
 use kiln_store::{Backend, MemoryBackend, ShardReader};
+use kiln_stripe::{Node, Settings, Silent, StreamSource};
 
 use super::faults::Random;
 use super::*;

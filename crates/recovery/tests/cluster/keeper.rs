@@ -4,15 +4,15 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
-use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    Depth, GetRequest, Index, NodeConfig, NodeState, Pool, PoolConfig, PoolError, ScrubReport,
-    ScrubRequest, Silent,
+    GetRequest, Index, NodeConfig, NodeState, Pool, PoolConfig, ScrubReport, ScrubRequest,
 };
 use kiln_recovery::sim::{Client, Random};
 use kiln_recovery::{Control, PoolRecovery, Scrubbing};
 use kiln_recovery::{RecoverOptions, RecoveryState, ScrubPosition};
 use kiln_store::MemoryBackend;
+use kiln_stripe::{Depth, PoolError, Silent};
 
 use crate::index_file::IndexFile;
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};

@@ -3,11 +3,11 @@
 //! before.
 
 use kiln_pool::{
-    Index, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolError, RebalanceRequest,
-    RecoverRequest, Silent,
+    Index, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, RebalanceRequest, RecoverRequest,
 };
 use kiln_recovery::sim::{Client, Random};
 use kiln_store::{Backend, MemoryBackend};
+use kiln_stripe::{PoolError, Silent};
 
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
 use crate::scenario::millis;

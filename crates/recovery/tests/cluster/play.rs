@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use kiln_net::Network;
 
-use kiln_pool::{
-    GetRequest, Helpers, Index, Membership, NodeConfig, Pool, PoolConfig, PoolError, PutRequest,
-    Settings, Silent, StreamSource,
-};
+use kiln_pool::{GetRequest, Helpers, Index, Membership, NodeConfig, Pool, PoolConfig, PutRequest};
 use kiln_recovery::HelpingAgents;
 use kiln_recovery::sim::{Client, Cluster, Random};
 use kiln_store::{Backend, MemoryBackend, StoreError};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 use crate::history::History;
 use crate::keeper::Keeper;

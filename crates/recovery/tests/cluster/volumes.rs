@@ -7,8 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use kiln_pool::{Membership, NodeConfig, Pool, PoolConfig, PoolError, Settings};
+use kiln_pool::{Membership, NodeConfig, Pool, PoolConfig};
 use kiln_recovery::sim::{Client, Random};
+use kiln_stripe::{PoolError, Settings};
 use kiln_volume::{CreateRequest, LogReport, Op, OpenRequest, Rim, Volume, VolumeError};
 
 use crate::blocks::{Change, History, Tag};

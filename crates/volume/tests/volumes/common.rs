@@ -5,8 +5,9 @@ use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PoolKeys, Sequence};
+use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PoolKeys};
 use kiln_store::{Backend, MemoryBackend, Operation, StoreError};
+use kiln_stripe::Sequence;
 pub use kiln_testkit::Random;
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use kiln_volume::{CreateRequest, Op, OpenRequest, Rim, Volume};

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use kiln_pool::{
-    Index, Membership, NodeConfig, Pool, PoolConfig, PoolError, PoolKeys, Settings, Silent,
-};
+use kiln_pool::{Index, Membership, NodeConfig, Pool, PoolConfig, PoolKeys};
 use kiln_store::{Backend, checksum, write_whole};
+use kiln_stripe::{PoolError, Settings, Silent};
 use kiln_testkit::FaultyBackend;
 use kiln_volume::{Op, OpenRequest, Rim, Volume, VolumeError};
 

@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_pool::{
-    Index, Membership, NodeConfig, NodeState, Policy, Pool, PoolConfig, PoolError, RecoverRequest,
-    Sequence, Settings, Silent,
+    Index, Membership, NodeConfig, NodeState, Policy, Pool, PoolConfig, RecoverRequest,
 };
 use kiln_store::{Backend, MemoryBackend, Operation, StoreError};
+use kiln_stripe::{PoolError, Sequence, Settings, Silent};
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use kiln_volume::{OpenRequest, Rim, Volume, VolumeError};
 

@@ -3,10 +3,8 @@
 use super::count::Counting;
 use super::{Options, failed};
 use crate::BenchError;
-use kiln_pool::{
-    GetRequest, NodeConfig, Policy, Pool, PoolConfig, PoolError, PutRequest, Settings, Silent,
-    StreamSource,
-};
+use kiln_pool::{GetRequest, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 use kiln_store::{Backend, StoreError};
 use serde::Serialize;
 use std::collections::BTreeMap;

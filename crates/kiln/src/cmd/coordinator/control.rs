@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use kiln_pool::{Observer, ScrubReport};
+use kiln_pool::ScrubReport;
 use kiln_recovery::Control;
 use kiln_recovery::{Phase, RateLimits, RecoveryState, ScrubPosition, Wait, WaitReason};
+use kiln_stripe::Observer;
 
 use super::hook::Hook;
 use super::scrubs::PositionFile;

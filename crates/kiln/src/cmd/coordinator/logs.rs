@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use kiln_pool::{Index, Observer};
+use kiln_pool::Index;
+use kiln_stripe::Observer;
 use kiln_volume::LogReport;
 
 use crate::exit::{Exit, Failure};

@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use kiln_net::{Address, Network};
 
+use kiln_files::discover;
 use kiln_net::proto::assignment::Geometry;
 use kiln_net::task::default_slice;
 use kiln_plan::{Plan, SearchBudget, strategy};
-use kiln_pool::{Condition, Observer, SetReport, discover, names};
 use kiln_recovery::RepairWatcher;
 use kiln_recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, Repaired};
 use kiln_store::{Locks, ReadMode, ShardReader, StoreError};
+use kiln_stripe::{Condition, Observer, SetReport, names};
 use serde::Serialize;
 use uuid::Uuid;
 

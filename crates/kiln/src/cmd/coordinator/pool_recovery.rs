@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kiln_pool::{Pool, PoolError};
+use kiln_pool::Pool;
 use kiln_recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
 use kiln_recovery::{PoolRecovery, Scrubbing};
+use kiln_stripe::PoolError;
 use serde::Serialize;
 
 use super::Coordinator;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use kiln_pool::Depth;
 use kiln_recovery::ScrubPosition;
+use kiln_stripe::Depth;
 
 use crate::args::size;
 use crate::exit::Failure;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use kiln_code::Codec;
-use kiln_pool::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
 use kiln_store::device::DeviceModel;
+use kiln_stripe::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use kiln_net::{Address, ClusterKey};
-use kiln_pool::{Observer, Policy, Pool, PoolConfig};
+use kiln_pool::{Policy, Pool, PoolConfig};
 use kiln_store::Absent;
+use kiln_stripe::Observer;
 
 use super::{check_domains, node};
 use crate::exit::{Exit, Failure};

@@ -5,7 +5,8 @@ mod cost;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use kiln_pool::{Index, NodeState, Observer, Pool, RecoverRequest};
+use kiln_pool::{Index, NodeState, Pool, RecoverRequest};
+use kiln_stripe::Observer;
 use kiln_volume::LogReport;
 
 use super::check_domains;

@@ -1,7 +1,7 @@
 //! `kiln pool forget`
 
 use clap::Args;
-use kiln_pool::{Observer, PoolError};
+use kiln_stripe::{Observer, PoolError};
 
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};

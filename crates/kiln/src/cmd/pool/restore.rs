@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_pool::{NodeConfig, Observer, Pool, PoolConfig, PoolError};
+use kiln_pool::{NodeConfig, Pool, PoolConfig};
 use kiln_store::Absent;
+use kiln_stripe::{Observer, PoolError};
 
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};

@@ -1,7 +1,8 @@
 //! Costs of the reads of a repair: time on devices, or money.
 
-use kiln_pool::{ExpectedReads, RepairReport};
+use kiln_pool::repair::ExpectedReads;
 use kiln_store::device::Devices;
+use kiln_stripe::RepairReport;
 use serde::Serialize;
 
 use crate::exit::Failure;

@@ -1,6 +1,7 @@
 //! `kiln repair` without folders: a whole pool.
 
-use kiln_pool::{Observer, Pool, RecoverReport, RecoverRequest, Settings};
+use kiln_pool::{Pool, RecoverReport, RecoverRequest};
+use kiln_stripe::{Observer, Settings};
 use serde::Serialize;
 
 use super::costs::Price;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kiln_plan::{Plan, SearchBudget};
-use kiln_pool::{
-    HealRequest, Looked, MissingShards, Needs, Pool, PoolConfig, PoolError, RebuiltShards,
-};
+use kiln_pool::repair::{Looked, MissingShards, Needs, RebuiltShards};
+use kiln_pool::{HealRequest, Pool, PoolConfig};
+use kiln_stripe::PoolError;
 
 use super::{Shared, locked};
 use crate::batch::Batch;

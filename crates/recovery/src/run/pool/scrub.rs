@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_pool::queue::{RepairQueue, Rules};
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{ScrubReport, ScrubRequest};
 
 use super::Shared;

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Instant;
 
 use kiln_code::Codec;
-use kiln_pool::window_stripes;
+use kiln_stripe::window_stripes;
 use kiln_store::device::fit::fit;
 use kiln_store::device::measure::{Batch, measure, steady};
 use kiln_store::device::{DeviceModel, ReadPlan};

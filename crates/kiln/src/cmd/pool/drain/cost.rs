@@ -1,7 +1,7 @@
 //! Cost of emptying a node on links: shards that it sends itself, and shards that the others
 //! rebuild because its link has enough to carry.
 
-use kiln_pool::queue::Damaged;
+use kiln_pool::repair::queue::Damaged;
 use kiln_pool::{Index, Key, Listed, Pool};
 use kiln_recovery::batch::{Batch, DamagedObject, JOINT, Rules, Snapshot};
 use serde::Serialize;
@@ -69,7 +69,7 @@ pub fn of(pool: &Pool, index: &Index, id: &str, setup: &Setup) -> Result<Planned
 }
 
 /// A shard that is to leave, as something that its object lacks.
-fn want(listed: &Listed, index: u16) -> kiln_pool::Result<DamagedObject> {
+fn want(listed: &Listed, index: u16) -> kiln_stripe::Result<DamagedObject> {
     let key = Key::of(&listed.name)?;
     let mut want = DamagedObject { listed: listed.clone(), ..DamagedObject::default() };
     let bytes = want.shard_bytes();
