@@ -2,8 +2,8 @@
 
     hdfs_test.py FOLDER --kiln PROGRAM --cache DIR [--battery PROGRAM]
 
-With --battery the tests of crates/hdfs run over the same HDFS. Exit code 3: there can be none here,
-which is said.
+With --battery the tests of crates/remote run over the same HDFS. Exit code 3: there can be none
+here, which is said.
 """
 
 import argparse
@@ -301,7 +301,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("--kiln", required=True, type=Path)
     parser.add_argument("--cache", required=True)
-    parser.add_argument("--battery", help="the tests of crates/hdfs, built")
+    parser.add_argument("--battery", help="the HDFS tests of crates/remote, built")
     parser.add_argument("--restart", action="store_true",
                         help="with a NameNode that is killed; needs idle cores")
     options = parser.parse_args()
@@ -321,7 +321,7 @@ def main():
                 ["ip", "netns", "exec", hdfs.switch, options.battery, "--test-threads", "4"],
                 env=dict(os.environ, KILN_HDFS=where), check=False, timeout=LONGEST)
             if done.returncode != 0:
-                raise TestbedError("the tests of crates/hdfs fail over it")
+                raise TestbedError("the HDFS tests of crates/remote fail over it")
     finally:
         hdfs.down()
     print("hdfs: all is well")

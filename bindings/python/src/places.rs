@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use kiln_net::{Address, Agents, ClusterKey, Network};
 use kiln_pool::NodeConfig;
-use kiln_s3::Buckets;
+use kiln_remote::s3::Buckets;
 use kiln_store::{
     Absent, BACKENDS, Backend, BackendKind, Capabilities, Capability, Opening, StoreError,
     open_place,

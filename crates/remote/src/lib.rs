@@ -1,7 +1,7 @@
-//! Common parts of the clients of stores over HTTP (`kiln-s3`, `kiln-hdfs`): a fence before
-//! writes, tries with pauses, bodies of a known length, options of a place, percent-encoding.
+//! Stores over HTTP as places: buckets of S3 servers ([`s3`]) and folders of HDFS ([`hdfs`]).
 //!
-//! The meaning of a store's requests is left to its own crate.
+//! Their common parts are the modules beside: a fence before writes, tries with pauses, bodies of a
+//! known length, options of a place, percent-encoding.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -11,10 +11,12 @@ mod progress;
 mod text;
 mod tries;
 mod wait;
+pub mod hdfs;
+pub mod s3;
 
-pub use fence::{Fence, Fenced, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said};
-pub use http::{agent, fill, length};
-pub use progress::Progress;
-pub use text::{encoded, io_error, is_plain_path, options, patience};
-pub use tries::{DEADLINE, TRIES, Tries, random};
-pub use wait::{lock_now_or, lock_within};
+use fence::{Fence, Fenced, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said};
+use http::{agent, fill, length};
+use progress::Progress;
+use text::{encoded, io_error, is_plain_path, options, patience};
+use tries::{Tries, random};
+use wait::{lock_now_or, lock_within};

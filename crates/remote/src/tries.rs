@@ -4,9 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Most tries of one request.
-pub const TRIES: u32 = 7;
+const TRIES: u32 = 7;
 /// All tries of a request together take so many times what a server may be silent.
-pub const DEADLINE: u32 = 4;
+const DEADLINE: u32 = 4;
 /// Pause after the first failure; each next one is twice as long, up to [`LONGEST_PAUSE`].
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);

@@ -6,10 +6,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use kiln_hdfs::Folders as HdfsFolders;
 use kiln_net::{Address, Agents, SERVED};
 use kiln_pool::NodeConfig;
-use kiln_s3::Buckets;
+use kiln_remote::hdfs::Folders as HdfsFolders;
+use kiln_remote::s3::Buckets;
 use kiln_store::{
     Absent, BACKENDS, Backend, BackendKind, Capabilities, Capability, Location, Opening,
     PacedBackend, ReadMode, StagedBackend, StoreError, open_place,

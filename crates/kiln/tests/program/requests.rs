@@ -7,7 +7,7 @@ use crate::agents::Agent;
 use crate::rig::Rig;
 
 #[allow(dead_code, reason = "another crate's tests use the rest")]
-#[path = "../../../hdfs/tests/hdfs/fake.rs"]
+#[path = "../../../remote/tests/hdfs/fake.rs"]
 mod fake;
 
 /// Six folders in one HDFS, each of a DataNode.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use kiln_remote::io_error;
+use crate::io_error;
 use kiln_store::{Operation, StoreError};
 
 /// An answer, without what was read into the caller's buffer.

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use kiln_s3::BucketBackend;
+use kiln_remote::s3::BucketBackend;
 use kiln_store::{Location, StoreError};
 
 /// Set where a missing server is an error: in CI.

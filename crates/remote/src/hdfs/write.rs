@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_remote::{LOCK, Progress};
+use crate::{LOCK, Progress};
 use kiln_store::{Append, Operation, ReadAt, StoreError};
 
-use crate::client::{Ask, Client};
-use crate::operations::{Status, passing_name};
-use crate::read::File;
-use crate::reply::Reply;
-use crate::stream::Stream;
+use crate::hdfs::client::{Ask, Client};
+use crate::hdfs::operations::{Status, passing_name};
+use crate::hdfs::read::File;
+use crate::hdfs::reply::Reply;
+use crate::hdfs::stream::Stream;
 
 /// Bytes up to which a file is sent as a whole, and can be sent again.
 pub(crate) const SMALL: usize = 1 << 20;

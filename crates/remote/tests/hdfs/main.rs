@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use fake::{Fake, Faults, block_file};
-use kiln_hdfs::FolderBackend;
+use kiln_remote::hdfs::FolderBackend;
 use kiln_store::{
     Backend, BatchRead, Existing, Locality, Located, Location, LockAttempt, Locks, NewFile,
     PlaceInfo, StoreError, write_whole,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use kiln_remote::{is_plain_path, options, patience};
+use crate::{is_plain_path, options, patience};
 use kiln_store::{Location, StoreError};
 
 /// Default port of HTTP of a NameNode.

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, io};
 
-use kiln_remote::{Fenced, Tries, agent, encoded, fill, io_error};
+use crate::{Fenced, Tries, agent, encoded, fill, io_error};
 use kiln_store::{Operation, StoreError};
 use parking_lot::Mutex;
 use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody};
 
-use crate::known::Known;
-use crate::place::Place;
-use crate::reply::Reply;
+use crate::hdfs::known::Known;
+use crate::hdfs::place::Place;
+use crate::hdfs::reply::Reply;
 
 /// A DataNode that did not answer any try is then tried once for each request, for so long.
 const DOWN: Duration = Duration::from_secs(30);

@@ -1,19 +1,15 @@
 //! Buckets of S3 servers as places for shards: `s3://bucket/prefix`.
 //!
-//! A place is what is under a prefix of a bucket; a file is an object. What the crate does is in
-//! `docs/guide/s3.md` for users, and why it is safe to keep pools there in `crates/pool/DESIGN.md`.
-//! Here
-//! are sockets, clocks and threads: the rim.
+//! A place is what is under a prefix of a bucket; a file is an object. `docs/guide/s3.md` is about
+//! its use, `crates/pool/DESIGN.md` about the safety of pools there.
 //!
 //! ```
-//! use kiln_s3::Buckets;
+//! use kiln_remote::s3::Buckets;
 //! use kiln_store::{BackendKind, Opening, open_place};
 //! let kinds = [&Buckets as &dyn BackendKind];
 //! let error = open_place(&kinds, "s3://UPPER/x".as_ref(), Opening::default()).unwrap_err();
 //! assert!(error.is_usage() && error.to_string().contains("bucket"));
 //! ```
-#![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 mod date;
 mod place;

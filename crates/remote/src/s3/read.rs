@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag};
 
-use crate::client::{Ask, Client};
-use crate::reply::Reply;
+use crate::s3::client::{Ask, Client};
+use crate::s3::reply::Reply;
 
 /// Ranges of one object that are asked for at the same time.
 const AT_ONCE: usize = 8;

@@ -1,11 +1,11 @@
 //! Operations of a NameNode alone: each a request or two.
 
-use kiln_remote::random;
+use crate::random;
 use kiln_store::{Operation, StoreError};
 use serde::Deserialize;
 
-use crate::client::{Ask, Client};
-use crate::reply::Reply;
+use crate::hdfs::client::{Ask, Client};
+use crate::hdfs::reply::Reply;
 
 /// A file as the NameNode knows it.
 #[derive(Debug, Clone, Deserialize)]

@@ -10,14 +10,14 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_remote::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said};
+use crate::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said};
 use kiln_store::{Operation, ReadAt, StoreError};
 use parking_lot::{Condvar, Mutex};
 
-use crate::client::Client;
-use crate::operations::{Status, by_id};
-use crate::read::File;
-use crate::write::put;
+use crate::hdfs::client::Client;
+use crate::hdfs::operations::{Status, by_id};
+use crate::hdfs::read::File;
+use crate::hdfs::write::put;
 
 /// Time that the server of a place keeps a lock without users.
 const LINGER: Duration = Duration::from_secs(2);

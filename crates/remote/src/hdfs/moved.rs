@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use kiln_store::{Append, Located, Operation, ReadAt, StoreError, checksum};
 
-use crate::client::Client;
-use crate::read::File;
-use crate::write::{SMALL, Writer};
+use crate::hdfs::client::Client;
+use crate::hdfs::read::File;
+use crate::hdfs::write::{SMALL, Writer};
 
 /// Returns the place of a file.
 pub(crate) fn locality(client: &Client, name: &str) -> Result<Located, StoreError> {

@@ -7,8 +7,8 @@ use std::thread::{self, JoinHandle};
 
 use ureq::SendBody;
 
-use crate::client::Client;
-use crate::reply::Reply;
+use crate::hdfs::client::Client;
+use crate::hdfs::reply::Reply;
 
 /// Pieces that wait to be sent.
 const WAITING: usize = 4;

@@ -4,18 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use kiln_remote::{LOCK, lock_now_or, lock_within};
+use crate::{LOCK, lock_now_or, lock_within};
 use kiln_store::{
     Append, Backend, Capabilities, Capability, CreateNew, Extensions, Locality, Located, Location,
     LockAttempt, Locks, Operation, PlaceInfo, ReadAt, StoreError, WriteLock, check_name,
 };
 
-use crate::client::Client;
-use crate::lease::PlaceLock;
-use crate::moved;
-use crate::place::Place;
-use crate::read::File;
-use crate::write::Writer;
+use crate::hdfs::client::Client;
+use crate::hdfs::lease::PlaceLock;
+use crate::hdfs::moved;
+use crate::hdfs::place::Place;
+use crate::hdfs::read::File;
+use crate::hdfs::write::Writer;
 
 /// A folder of HDFS as a place of files; clones share it.
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ impl FolderBackend {
     /// A place as a user writes it. Nothing is sent yet.
     ///
     /// ```
-    /// use kiln_hdfs::FolderBackend;
+    /// use kiln_remote::hdfs::FolderBackend;
     /// use kiln_store::{Backend, Location};
     /// let disk = FolderBackend::open(&Location::of("hdfs://namenode/kiln".as_ref()))?;
     /// assert_eq!(disk.place(), "hdfs://namenode/kiln");

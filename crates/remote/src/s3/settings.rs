@@ -6,7 +6,7 @@ use std::{env, fs};
 
 use rusty_s3::Credentials;
 
-use crate::place::Place;
+use crate::s3::place::Place;
 
 /// Longest of these files that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;

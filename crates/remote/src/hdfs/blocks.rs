@@ -8,10 +8,10 @@ use std::path::Path;
 use kiln_store::{Operation, StoreError};
 use serde::Deserialize;
 
-use crate::client::{Ask, Client};
-use crate::known::{Piece, Version};
-use crate::operations::Status;
-use crate::place::Server;
+use crate::hdfs::client::{Ask, Client};
+use crate::hdfs::known::{Piece, Version};
+use crate::hdfs::operations::Status;
+use crate::hdfs::place::Server;
 
 #[derive(Deserialize)]
 struct Answer {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use kiln_remote::{LOCK, encoded, lock_now_or, lock_within, random};
+use crate::{LOCK, encoded, lock_now_or, lock_within, random};
 use kiln_store::{
     Append, Backend, Capabilities, Capability, Existing, Extensions, Location, LockAttempt, Locks,
     NewFile, Objects, Operation, PlaceInfo, ReadAt, SERVED_BY, StagedBackend, StoreError, Upload,
@@ -14,14 +14,14 @@ use parking_lot::Mutex;
 use rusty_s3::S3Action;
 use rusty_s3::actions::ListObjectsV2;
 
-use crate::client::{Ask, Client};
-use crate::date::milliseconds;
-use crate::lease::{Lease, Seen};
-use crate::place::Place;
-use crate::read::{Object, head};
-use crate::reply::Reply;
-use crate::settings::{Access, access, with_credentials};
-use crate::upload::Put;
+use crate::s3::client::{Ask, Client};
+use crate::s3::date::milliseconds;
+use crate::s3::lease::{Lease, Seen};
+use crate::s3::place::Place;
+use crate::s3::read::{Object, head};
+use crate::s3::reply::Reply;
+use crate::s3::settings::{Access, access, with_credentials};
+use crate::s3::upload::Put;
 
 /// The longest object that is copied by one request; longer ones are copied in parts.
 const COPY_PART: u64 = 1 << 30;

@@ -5,15 +5,15 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kiln_remote::{Fenced, Tries, agent, fill, io_error, length};
+use crate::{Fenced, Tries, agent, fill, io_error, length};
 use kiln_store::{Operation, StoreError};
 use rusty_s3::{Bucket, Credentials, Method, S3Action, UrlStyle};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request, Response};
 
-use crate::place::Place;
-use crate::reply::Reply;
-use crate::settings::Access;
+use crate::s3::place::Place;
+use crate::s3::reply::Reply;
+use crate::s3::settings::Access;
 
 /// Most bytes of an answer that is text: a page of a listing has 1000 names.
 const MAX_TEXT: u64 = 8 << 20;

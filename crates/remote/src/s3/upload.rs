@@ -5,14 +5,14 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-use kiln_remote::{LOCK, Progress};
+use crate::{LOCK, Progress};
 use kiln_store::{Append, Existing, Operation, StoreError, Tag, Upload};
 use rusty_s3::S3Action;
 use rusty_s3::actions::CreateMultipartUpload;
 
-use crate::client::{Ask, Client};
-use crate::read::{Object, head};
-use crate::reply::Reply;
+use crate::s3::client::{Ask, Client};
+use crate::s3::read::{Object, head};
+use crate::s3::reply::Reply;
 
 /// Bytes of a part, and up to which an object is put by one request.
 const PART: usize = 8 << 20;

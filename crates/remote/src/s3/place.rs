@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kiln_remote::{is_plain_path, options, patience};
+use crate::{is_plain_path, options, patience};
 use kiln_store::{Location, StoreError};
 
 /// Longest prefix in bytes: with the longest file name a key stays within the 1024 of S3.

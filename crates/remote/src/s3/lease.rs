@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_remote::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said, random};
+use crate::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said, random};
 use kiln_store::{Capability, Existing, Operation, ReadAt, StoreError, Tag};
 use parking_lot::{Condvar, Mutex};
 
-use crate::client::Client;
-use crate::read::Object;
-use crate::upload::Put;
+use crate::s3::client::Client;
+use crate::s3::read::Object;
+use crate::s3::upload::Put;
 
 /// A lock that is held.
 #[derive(Debug)]
