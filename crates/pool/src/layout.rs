@@ -1,5 +1,6 @@
-//! Pure records and decisions: names of objects, codes by size, placement, manifests.
+//! Pure records and decisions: names of objects, codes by size, seals, placement, manifests.
 
+pub(crate) mod seal;
 pub(crate) mod key;
 pub(crate) mod manifest;
 pub(crate) mod disk_usage;
@@ -13,3 +14,4 @@ pub use manifest::{
 };
 pub use placement::{Candidate, place, ranked};
 pub use policy::{Class, INLINE};
+pub use seal::{Sealer, Seals};

@@ -1,6 +1,5 @@
-//! The cluster map: members, places of nodes, keys, and homes of objects.
+//! The cluster map: members, places of nodes, accepted keys, and homes of objects.
 
-pub(crate) mod seal;
 pub(crate) mod config;
 pub(crate) mod meta_files;
 pub(crate) mod cluster_map;
@@ -9,4 +8,3 @@ pub(crate) mod homes;
 
 pub use cluster_map::Opener;
 pub use config::{MAX_NODES, PastMap, PastNode};
-pub use seal::{Sealer, Seals};

@@ -6,6 +6,7 @@ pub(crate) mod unreferenced_shards;
 pub(crate) mod damage_marks;
 pub(crate) mod survey;
 pub(crate) mod health;
+pub(crate) mod settling;
 pub(crate) mod object_repair;
 pub(crate) mod rebuild;
 pub(crate) mod recover;

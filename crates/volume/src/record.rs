@@ -26,7 +26,7 @@
 //! The next batch is written only after this one is durable in all copies of the log. So a batch
 //! that is there proves that all before it were acknowledged, and only the last one can be torn.
 
-use kiln_pool::map::Sealer;
+use kiln_pool::layout::Sealer;
 use kiln_store::checksum;
 
 use crate::BLOCK;

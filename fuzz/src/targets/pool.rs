@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use kiln_pool::layout::Seals;
 use kiln_pool::layout::{Body, Place, Placed};
-use kiln_pool::map::Seals;
 use kiln_pool::{Key, Manifest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PoolKeys};
 use kiln_store::{Backend, Digest, MemoryBackend, SumKind};
 

@@ -4,43 +4,10 @@ pub mod core;
 pub mod quick;
 
 use crate::BenchError;
-use crate::buffers::Arena;
 use crate::measure::{Clock, Effort};
-use crate::parts::Parts;
-use crate::peers::Engines;
 use crate::report::Report;
+use crate::setup::Setup;
 use std::time::Duration;
-
-/// What a case works with.
-pub struct Setup {
-    /// kiln and its peers.
-    pub engines: Engines,
-    /// Whether buffers ask for huge pages.
-    pub huge_pages: bool,
-    /// Time per cell.
-    pub effort: Effort,
-    /// Only cells whose name contains this.
-    pub only: String,
-    /// Tiny footprints: everything is run, nothing is measured.
-    pub tiny: bool,
-    /// Cells of a run that was interrupted.
-    pub parts: Parts,
-}
-
-impl Setup {
-    /// Whether a cell of that name is wanted.
-    pub fn wants(&self, name: &str) -> bool {
-        name.contains(&self.only)
-    }
-
-    /// An arena of that size.
-    ///
-    /// # Errors
-    /// No such amount of memory.
-    pub fn arena(&self, bytes: usize) -> Result<Arena, BenchError> {
-        Arena::new(bytes, self.huge_pages)
-    }
-}
 
 /// One row of [`CASES`].
 pub struct Case {
@@ -99,6 +66,8 @@ pub fn case(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parts::Parts;
+    use crate::peers::Engines;
 
     fn tiny(only: &str, parts: Parts) -> Setup {
         let (pass, budget) = (Duration::ZERO, Duration::ZERO);

@@ -28,16 +28,18 @@ mod small;
 mod threads;
 mod headline;
 mod xor;
-mod cases;
+mod setup;
 mod report;
+mod cases;
 
-use cases::{CASES, Setup, case};
+use cases::{CASES, case};
 use clap::Parser;
 use error::BenchError;
 use measure::{Clock, Effort};
 use parts::Parts;
 use peers::Engines;
 use report::Report;
+use setup::Setup;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 

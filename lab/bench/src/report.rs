@@ -1,12 +1,12 @@
 //! Results as JSON.
 
 use crate::BenchError;
-use crate::cases::Setup;
 use crate::cell::{Cell, Rate};
 use crate::figures;
 use crate::headline::{headline, line, rule_beaten_by};
 use crate::machine::Machine;
 use crate::peers::Found;
+use crate::setup::Setup;
 use crate::small::Small;
 use crate::threads::TwoThreads;
 use serde::Serialize;

@@ -6,36 +6,14 @@ use super::Complaints;
 use super::modules;
 use super::source::{Source, all, blank};
 
-/// Imports against the order all the same, as (level, user, used, why). Cut one, then remove its
-/// row.
-const EXCEPTIONS: &[(&str, &str, &str, &str)] = &[
-    ("crates/pool/src", "members", "repair", "to be cut: a change of members looks at the status"),
-    (
-        "crates/pool/src",
-        "layout",
-        "map",
-        "to be cut: a manifest knows the id of the key that seals it",
-    ),
-    ("lab/bench/src", "cases", "report", "to be cut: a report names the setup of its case"),
-];
-
 #[test]
 fn modules_stand_from_the_used_to_the_using() {
-    let mut unused = EXCEPTIONS.to_vec();
     let mut complaints = Complaints::default();
-    for arrow in modules::against(&all()) {
-        let known = unused.iter().position(|(level, user, used, _)| {
-            (*level, *user, *used) == (&*arrow.level, &*arrow.user, &*arrow.used)
-        });
-        let modules::Against { level, user, used, reason } = arrow;
-        match known {
-            Some(row) => _ = unused.remove(row),
-            None => complaints
-                .0
-                .push(format!("{level}: {user} uses {used}, which is declared below it: {reason}")),
-        }
+    for modules::Against { level, user, used, reason } in modules::against(&all()) {
+        complaints
+            .0
+            .push(format!("{level}: {user} uses {used}, which is declared below it: {reason}"));
     }
-    unused.iter().for_each(|row| println!("no longer so in EXCEPTIONS: {row:?}"));
     complaints.settle();
 }
 

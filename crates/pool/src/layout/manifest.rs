@@ -9,7 +9,7 @@ use kiln_code::{CodeSpec, Shape};
 use kiln_store::{Digest, ShardInfo, SumKind, checksum};
 
 use crate::layout::key::check_name;
-use crate::map::seal::{KEY_ID, Purpose, SEAL, Seal, Seals};
+use crate::layout::seal::{KEY_ID, Purpose, SEAL, Seal, Seals};
 
 /// The latest version, of pools with a key; others write the first.
 pub const MANIFEST_VERSION: u16 = 2;

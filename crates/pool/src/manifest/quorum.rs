@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use kiln_store::{Backend, Existing};
 use kiln_stripe::{PoolError, Result, Settings, Silent};
 
+use crate::layout::seal::Seals;
 use crate::layout::{Body, MAX_MANIFEST};
 use crate::manifest::conditional_put::Expected;
 use crate::manifest::store::ManifestStore;
 use crate::map::homes::Homes;
 use crate::map::meta_files::{epoch_of, read_tagged};
-use crate::map::seal::Seals;
 use crate::{Key, Manifest, NodeFile};
 
 /// Answer of the nodes about one object.

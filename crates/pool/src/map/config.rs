@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Policy;
 use crate::layout::Candidate;
 use crate::layout::manifest::{MAX_COPIES, MAX_NODE_ID};
-use crate::map::seal::{self, PoolKeys, Sealer, Seals};
+use crate::layout::seal::{self, PoolKeys, Sealer, Seals};
 
 /// Version written by this crate, and the latest it reads.
 const VERSION: u32 = 2;

@@ -6,7 +6,7 @@ use kiln_stripe::{PoolError, Result};
 
 use crate::PoolConfig;
 
-use crate::map::seal::{Purpose, Seal, Seals};
+use crate::layout::seal::{Purpose, Seal, Seals};
 
 /// Reads a file of at most `limit` bytes; `None` when it is not there.
 pub(crate) fn read_small(store: &dyn Backend, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {

@@ -11,16 +11,12 @@ use kiln_stripe::names::{DESCRIPTION, hex};
 use kiln_stripe::node::Locks;
 use kiln_stripe::{PoolError, Result, Settings};
 
-use crate::Key;
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::ClusterMap;
 use crate::map::cluster_map::{Opener, PoolNode, identity, opened, take, write_identity};
 use crate::map::meta_files::{MAX_TEXT, epoch_of, parse_map, read_small, write_map};
 use crate::map::presence::{is_marked, unmarked};
-use crate::{Index, NodeConfig, NodeState, PoolConfig, PoolStatus};
-
-/// Objects that are asked for at once.
-const BATCH: usize = 1_000;
+use crate::{Index, NodeConfig, NodeState, PoolConfig};
 
 /// A disk that joins by a change: its node's id, and its place.
 type Joins<'a> = Option<(&'a str, &'a dyn Backend)>;
@@ -510,50 +506,8 @@ impl<'a> Membership<'a> {
         })
     }
 
-    /// Settles the map if a survey found that no manifest is missing anywhere: from then on only
-    /// the homes of now are asked. The index is the one that was surveyed by. `None`: it was
-    /// settled, or it cannot be yet.
-    ///
-    /// # Errors
-    /// As [`Membership::change`]; a node that cannot be written.
-    pub fn settle(
-        &self,
-        status: &PoolStatus,
-        index: &Index,
-        settings: &Settings<'_>,
-    ) -> Result<Option<PoolConfig>> {
-        let as_seen = |(node, row): (&PoolNode, &crate::NodeStatus)| row.present == node.is_here();
-        let as_seen = self.map.nodes.iter().zip(&status.nodes).all(as_seen);
-        if !as_seen || status.under_replicated > 0 || !self.map.is_backfilling() {
-            return Ok(None);
-        }
-        if !self.is_sure_of_all(index)? {
-            return Ok(None);
-        }
-        self.settle_now(settings)
-    }
-
-    /// Returns whether the homes of every object, those of before included, tell which version is
-    /// the newest. A survey reads names, and with as many domains unavailable as may be one
-    /// manifest that is corrupt is enough to hide a version: then all of them are read.
-    fn is_sure_of_all(&self, index: &Index) -> Result<bool> {
-        let sure =
-            |at: usize, since| self.map.nodes[at].is_here() && !self.map.is_newer_than(at, since);
-        if self.map.config.all_visible_with_less(sure) {
-            return Ok(true);
-        }
-        let mut all = true;
-        index.in_batches("", BATCH, true, |batch| {
-            let keys = batch.iter().map(|listed| Ok((Key::of(&listed.name)?, true)));
-            let found = self.manifests.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
-            all = found.iter().all(|found| found.certain);
-            Ok(all)
-        })?;
-        Ok(all)
-    }
-
-    /// As [`Membership::settle`], when all manifests are known to be in place. They are, of the
-    /// objects that anybody knows of; and these are all, unless too many nodes are unavailable.
+    /// Settles the map, when all manifests are known to be in place. They are, of the objects that
+    /// any node knows of; and these are all, unless too many nodes are unavailable.
     pub(crate) fn settle_now(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
         let sure =
             |at: usize, since| self.map.nodes[at].is_here() && !self.map.is_newer_than(at, since);

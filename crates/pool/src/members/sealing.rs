@@ -11,12 +11,12 @@ use serde::Serialize;
 
 use crate::index::Index;
 use crate::layout::Body;
+use crate::layout::seal::{Seals, UNSEALED};
 use crate::manifest::commit::Change;
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::ClusterMap;
 use crate::map::cluster_map::Opener;
 use crate::map::meta_files::{MAX_TEXT, is_accepted, is_intact, read_small};
-use crate::map::seal::{Seals, UNSEALED};
 use crate::members::membership::Membership;
 use crate::members::membership::map_of;
 use crate::{Key, Manifest};

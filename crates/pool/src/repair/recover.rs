@@ -112,7 +112,6 @@ impl Repairer<'_> {
         if self.map.is_backfilling() && !req.dry_run {
             let mut queue = RepairQueue::new(Rules::default());
             report.settled = self
-                .members
                 .settle(&self.survey(index, &mut queue, req.now_ms)?, index, settings)?
                 .map(|map| map.revision);
         }

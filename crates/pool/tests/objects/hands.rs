@@ -111,7 +111,7 @@ impl Hands<'_> {
             }
         }
         let status = survey(&mut RepairQueue::new(Rules::default()))?;
-        pool.members().settle(&status, &self.index, &settings())?;
+        pool.repairer().settle(&status, &self.index, &settings())?;
         Ok(())
     }
 

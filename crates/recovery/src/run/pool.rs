@@ -258,7 +258,7 @@ impl Shared<'_> {
         }
         let next = self.scheduler().surveyed(recovery.now(), &status, wants);
         let Next::Settle = next else { return Ok(next) };
-        if let Err(error) = pool.members().settle(&status, &index, &recovery.settings) {
+        if let Err(error) = pool.repairer().settle(&status, &index, &recovery.settings) {
             recovery.control.warn(&error.to_string());
         }
         Ok(self.scheduler().idle(recovery.now()))

@@ -1,12 +1,12 @@
 //! The full matrix: codes x footprints x operations x engines.
 
-use super::Setup;
 use crate::BenchError;
 use crate::buffers::arena_bytes;
 use crate::cell::{self, Cell, Contender, Footprint};
 use crate::engine::{Family, Job, Operation};
 use crate::peers::Engines;
 use crate::report::Report;
+use crate::setup::Setup;
 use crate::{small, threads};
 
 /// k and m of the codes.

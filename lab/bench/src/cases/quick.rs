@@ -1,6 +1,5 @@
 //! The cells behind the headline ratios, and no others.
 
-use super::Setup;
 use super::core::{TINY, reed_solomon, small_work, two_threads};
 use crate::BenchError;
 use crate::buffers::arena_bytes;
@@ -10,6 +9,7 @@ use crate::engine::{Family, Job, Operation};
 use crate::kiln::Kiln;
 use crate::peers::Engines;
 use crate::report::Report;
+use crate::setup::Setup;
 
 const CHUNK_64K: Footprint = Footprint::Dram(64 << 10);
 const CHUNK_1M: Footprint = Footprint::Dram(1 << 20);

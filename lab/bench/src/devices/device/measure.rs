@@ -4,11 +4,11 @@ use std::ops::Range;
 use std::time::Instant;
 
 use kiln_code::Codec;
-use kiln_stripe::window_stripes;
 use kiln_store::device::fit::fit;
 use kiln_store::device::measure::{Batch, measure, steady};
 use kiln_store::device::{DeviceModel, ReadPlan};
 use kiln_store::{BatchRead, ReadAt, issued, longest_read, open_device};
+use kiln_stripe::window_stripes;
 use memmap2::MmapMut;
 
 use super::{Device, Disk, Options, Plan, ReadCosts, Row};
