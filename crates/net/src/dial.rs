@@ -15,9 +15,9 @@ use tokio_rustls::TlsConnector;
 use super::runtime::{Answer, PendingRequest, VirtualRuntime};
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
-use crate::link::{Action, Event, Link, Request, Token};
+use crate::NetError;
+use crate::link::{Action, End, Event, Link, Request, Token};
 use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
-use crate::{NetError, NetOperation};
 
 /// A connection must be made within this time.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -33,8 +33,8 @@ pub struct Peer {
     why: Reason,
 }
 
-/// Why a connection ended, for requests that come later.
-type Reason = Arc<OnceLock<(io::ErrorKind, String)>>;
+/// The end of a connection, for requests that come later.
+type Reason = Arc<OnceLock<End>>;
 
 /// The way of requests to the other side.
 #[derive(Debug)]
@@ -94,12 +94,9 @@ impl Peer {
         };
         if let Err(refused) = requests.send(request) {
             let request = refused.0;
-            let source = match self.why.get() {
-                Some((kind, why)) => io::Error::new(*kind, why.clone()),
-                None => io::ErrorKind::ConnectionAborted.into(),
-            };
-            let (op, place) = (NetOperation::Talk, self.address.clone());
-            (request.answer)(Err(NetError::Io { op, place, source }));
+            let cut = End::shutdown();
+            let end = self.why.get().unwrap_or(&cut);
+            (request.answer)(Err(end.error(&self.address, request.message.name())));
         }
     }
 }
@@ -179,11 +176,10 @@ impl Dialer {
     /// before the answers that say so: a caller that gets one asks `has_ended` whether to try on a
     /// new connection. Why it is over is kept before that.
     fn take(&self, link: &mut Link, post: &mut Post, event: Event) {
-        if let Event::Closed(error) = &event {
-            let _ = self.why.set((error.kind(), error.to_string()));
-        }
         let actions = link.handle(self.start.elapsed(), event);
-        if link.has_ended() {
+        if let Some(end) = link.end_reason() {
+            // Set once: the first reason is the one that the earlier requests got.
+            let _ = self.why.set(end.clone());
             self.ended.store(true, Ordering::Release);
         }
         post.act(actions);

@@ -23,6 +23,9 @@ const WAITING_MAX: usize = 4096;
 const QUIET: Duration = Duration::from_secs(5);
 /// After this time the connection counts as dead.
 const DEAD: Duration = Duration::from_secs(15);
+/// The text for a connection that ended before the other side answered the greeting.
+const UNGREETED: &str = "it ended the connection without an answer; \
+    kiln:// is for agents with a key, kiln+plain:// for those without";
 
 /// A request.
 ///
@@ -109,25 +112,32 @@ enum State {
     Ended,
 }
 
-/// Why a link ended, for everybody who waits and for those who come later.
+/// The reason why a link ended, for requests that wait and for those that come later.
 #[derive(Debug, Clone)]
-enum Why {
+pub(crate) enum End {
     Broken(NetOperation, io::ErrorKind, String),
     Refused(String),
     Protocol(String),
     Silent,
 }
 
-impl Why {
-    fn error(&self, address: &str, what: &str) -> NetError {
+impl End {
+    /// Returns the end of a connection that was closed on this side.
+    pub(crate) fn shutdown() -> End {
+        let kind = io::ErrorKind::ConnectionAborted;
+        End::Broken(NetOperation::Talk, kind, kind.to_string())
+    }
+
+    /// Returns the error for a request of this kind.
+    pub(crate) fn error(&self, address: &str, what: &str) -> NetError {
         let place = address.to_owned();
         match self {
-            Why::Broken(op, kind, text) => {
+            End::Broken(op, kind, text) => {
                 NetError::Io { op: *op, place, source: io::Error::new(*kind, text.clone()) }
             }
-            Why::Refused(why) => NetError::Refused { place, why: why.clone() },
-            Why::Protocol(what) => NetError::protocol(what.clone()),
-            Why::Silent => NetError::Late { what: what.to_owned(), place },
+            End::Refused(why) => NetError::Refused { place, why: why.clone() },
+            End::Protocol(what) => NetError::protocol(what.clone()),
+            End::Silent => NetError::Late { what: what.to_owned(), place },
         }
     }
 }
@@ -160,7 +170,7 @@ pub struct Link {
     address: String,
     place: String,
     state: State,
-    ended: Option<Why>,
+    ended: Option<End>,
     /// The version of the protocol that the other side chose.
     version: u8,
     session: u64,
@@ -214,8 +224,8 @@ impl Link {
             Event::Frame(frame) => {
                 self.heard = now;
                 match self.frame(frame) {
-                    Err(NetError::Protocol { what }) => self.end(Why::Protocol(what)),
-                    Err(other) => self.end(Why::Protocol(other.to_string())),
+                    Err(NetError::Protocol { what }) => self.end(End::Protocol(what)),
+                    Err(other) => self.end(End::Protocol(other.to_string())),
                     Ok(()) => {}
                 }
             }
@@ -244,6 +254,11 @@ impl Link {
     #[must_use]
     pub fn has_ended(&self) -> bool {
         self.state == State::Ended
+    }
+
+    /// Returns the reason of the end, once the link is over.
+    pub(crate) fn end_reason(&self) -> Option<&End> {
+        self.ended.as_ref()
     }
 
     fn ask(&mut self, now: Duration, ask: Request) {
@@ -338,7 +353,7 @@ impl Link {
                 Ok(())
             }
             Message::Failed { text, .. } => {
-                self.end(Why::Refused(text));
+                self.end(End::Refused(text));
                 Ok(())
             }
             other => Err(NetError::protocol(format!("{} where Welcome belongs", other.name()))),
@@ -351,7 +366,7 @@ impl Link {
             place: place.to_owned(),
         };
         if now >= self.heard + DEAD && self.state != State::Ended {
-            return self.end(Why::Silent);
+            return self.end(End::Silent);
         }
         for queue in &mut self.waiting {
             let over = |at: &Option<Duration>| at.is_some_and(|at| at <= now);
@@ -396,11 +411,22 @@ impl Link {
             State::Connecting => NetOperation::Connect,
             _ => NetOperation::Talk,
         };
-        self.end(Why::Broken(op, error.kind(), error.to_string()));
+        let (kind, text) = match (self.state, error.kind()) {
+            // One error for what is the same to the caller: a reset may overtake the alert and the
+            // end of the stream by which an agent with TLS ends a connection without.
+            (
+                State::Greeting,
+                io::ErrorKind::UnexpectedEof
+                | io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe,
+            ) => (io::ErrorKind::ConnectionAborted, UNGREETED.to_owned()),
+            (_, kind) => (kind, error.to_string()),
+        };
+        self.end(End::Broken(op, kind, text));
     }
 
     /// Answers everything by an error and closes.
-    fn end(&mut self, why: Why) {
+    fn end(&mut self, why: End) {
         if self.ended.is_some() {
             return;
         }

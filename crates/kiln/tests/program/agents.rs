@@ -133,7 +133,7 @@ fn every_command_works_on_agents_as_on_folders() {
 }
 
 #[test]
-fn whoever_has_no_key_or_another_one_is_refused() {
+fn clients_without_the_key_are_refused() {
     let rig = Rig::new();
     rig.kiln("agent --init --key cluster.key").ok();
     rig.kiln("agent --init --key other.key").ok();

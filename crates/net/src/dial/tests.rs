@@ -1,5 +1,6 @@
 //! Tests of calls on connections that are over.
 
+use std::io::Write;
 use std::sync::mpsc;
 
 use super::*;
@@ -53,6 +54,43 @@ fn the_end_can_be_seen_when_its_answer_comes() {
     });
     drop(listener.accept().unwrap());
     let (answer, seen) = told.recv().unwrap();
-    assert!(matches!(answer, Err(NetError::Io { op: NetOperation::Talk, .. })), "{answer:?}");
+    assert!(
+        matches!(answer, Err(NetError::Io { op: crate::NetOperation::Talk, .. })),
+        "{answer:?}"
+    );
     assert!(seen, "the answer came before the end");
+}
+
+/// A connection that the other side refused stays refused for requests that come when it is over:
+/// they must not be told that it broke, which has another exit code.
+#[test]
+fn a_refusal_is_kept_for_later_requests() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("kiln+plain://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let peer = Peer::connect(runtime.handle(), &address, None);
+    let mut stream = listener.accept().unwrap().0;
+    let hello = runtime.block_on(async {
+        stream.set_nonblocking(true).unwrap();
+        let mut stream = TcpStream::from_std(stream.try_clone().unwrap()).unwrap();
+        read_frame(&mut stream, 0, (BODY_MAX, PAYLOAD_MAX)).await.unwrap().unwrap()
+    });
+    stream.set_nonblocking(false).unwrap();
+    stream.write_all(&hello.reply(crate::agent::refused("this is \"d0\"")).encode(0)).unwrap();
+    while !peer.has_ended() {
+        std::thread::yield_now();
+    }
+    for pause in [0, 0, 50] {
+        std::thread::sleep(Duration::from_millis(pause));
+        let (tell, told) = mpsc::channel();
+        peer.ask(PendingRequest {
+            message: Message::List { after: String::new() },
+            payload: bytes::Bytes::new(),
+            priority: Priority::Client,
+            patience: Duration::from_secs(5),
+            answer: Box::new(move |answer| tell.send(answer.map(|_| ())).unwrap()),
+        });
+        let answer = told.recv().unwrap();
+        assert!(matches!(&answer, Err(NetError::Refused { .. })), "{answer:?}");
+    }
 }
