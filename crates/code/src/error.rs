@@ -121,15 +121,6 @@ pub enum CodeError {
         /// The number as given.
         got: usize,
     },
-    /// No schedule of that name.
-    #[cfg(any(test, feature = "paper"))]
-    #[error("unknown schedule '{name}'; known schedules: {known}")]
-    UnknownSchedule {
-        /// The name as given.
-        name: String,
-        /// All known schedules, comma separated.
-        known: String,
-    },
     /// A schedule of XORs was asked of a DAG that multiplies.
     #[error("schedules order XORs, but this code multiplies by {coefficient}")]
     Multiplies {

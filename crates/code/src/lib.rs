@@ -23,8 +23,6 @@ mod order_cost;
 mod parse;
 mod tolerance;
 mod update_plan;
-#[cfg(any(test, feature = "paper"))]
-pub mod paper;
 
 pub use average::AverageCost;
 pub use codec::Codec;

@@ -8,3 +8,8 @@ mod share;
 pub use fuse::fuse;
 pub(crate) use resident::resident;
 pub use share::share;
+
+#[cfg(test)]
+mod proof;
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,8 @@
 //! Schedules: in which order a DAG of XORs becomes operations on words.
 //!
 //! A DAG says which sub-chunks are summed; a [`Schedule`] says in which order, which sum starts by
-//! a copy, and what runs in one loop. The orders differ in what they find in cache, not in their
-//! results. What is compiled is the order of `passes/resident.rs`; others are there to be measured,
-//! with feature `paper`, whose battery proves them all.
+//! a copy. The orders differ in what they find in cache, not in their results: the compiled one is
+//! that of `passes/resident.rs`; those of papers are in the laboratory.
 //!
 //! Words are packets of a sub-chunk's length: those that are read, those that are made, and
 //! temporary ones that no chunk stores (the S of EVENODD).
@@ -44,8 +43,8 @@ pub struct Schedule {
     buffers: Buffers,
     inputs: usize,
     outputs: usize,
-    /// Operations that run in one loop over the bytes of a word, all of them on each position.
-    pub(crate) groups: Vec<Vec<Op>>,
+    /// They run in one loop over the bytes of a word, all of them on each position.
+    pub(crate) ops: Vec<Op>,
 }
 
 impl Schedule {
@@ -70,11 +69,6 @@ impl Schedule {
     /// The schedule has no such word.
     pub fn place(&self, word: u32) -> Unit {
         self.places[word as usize]
-    }
-
-    /// All operations, in order.
-    pub(crate) fn ops(&self) -> impl Iterator<Item = Op> {
-        self.groups.iter().flatten().copied()
     }
 }
 
@@ -123,7 +117,7 @@ impl Draft {
             buffers: Buffers::default(),
             inputs: dag.inputs().len(),
             outputs: dag.outputs().len(),
-            groups: Vec::new(),
+            ops: Vec::new(),
         };
         let outputs: Vec<At> = dag.outputs().iter().map(|&(at, _)| at).collect();
         let (mut all, inputs) = places(0, dag.inputs());
@@ -169,20 +163,10 @@ impl Draft {
         Op::Zero { to }
     }
 
-    /// Appends operations that run in one loop.
-    pub(crate) fn group(&mut self, ops: Vec<Op>) {
-        if !ops.is_empty() {
-            self.schedule.groups.push(ops);
-        }
-    }
-
-    /// Takes the outputs that repeat another value, for a last loop or as part of one.
-    pub(crate) fn repeats(&mut self) -> Vec<Op> {
-        std::mem::take(&mut self.repeats)
-    }
-
-    pub(crate) fn finish(self) -> Schedule {
-        self.schedule
+    /// The schedule of these operations; outputs that repeat another value come last.
+    pub(crate) fn finish(self, mut ops: Vec<Op>) -> Schedule {
+        ops.extend(self.repeats);
+        Schedule { ops, ..self.schedule }
     }
 }
 

@@ -22,7 +22,5 @@ pub use kernel::{
 };
 pub use matrix::Matrix;
 pub use program::{Buffers, Call, KernelProgram, Product, ProgramSource, Routine, Shift, Unit};
-#[cfg(any(test, feature = "paper"))]
-pub use program::{FAN_MAX, Fan, Fans};
 pub use temporal::{Results, TemporalHint, working_set};
 pub use tuning::{DataPath, TUNE_VARIABLE, Tuning};

@@ -15,13 +15,9 @@ mod check;
 mod routine;
 mod scratch;
 mod run;
-#[cfg(any(test, feature = "paper"))]
-mod xor_fanout;
 
 pub use product::Product;
 pub use routine::Routine;
-#[cfg(any(test, feature = "paper"))]
-pub use xor_fanout::{FAN_MAX, Fan, Fans};
 
 /// Bytes in a cache line.
 const LINE: usize = 64;

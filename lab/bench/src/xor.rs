@@ -4,6 +4,7 @@
 mod codes;
 mod disk;
 mod fixture;
+mod orders;
 mod contest;
 mod headline;
 mod page;

@@ -9,7 +9,7 @@
 use crate::schedule::{Draft, Op, Schedule, Sum, sums};
 use crate::{CodeError, Dag};
 
-/// Orders a DAG so that few sums are open at any time; all operations are one group.
+/// Orders a DAG so that few sums are open at any time; all operations are one loop.
 pub(crate) fn resident(dag: &Dag) -> Result<Schedule, CodeError> {
     let mut draft = Draft::new(dag);
     let mut walk = Walk::new(dag, sums(dag)?);
@@ -19,10 +19,7 @@ pub(crate) fn resident(dag: &Dag) -> Result<Schedule, CodeError> {
             walk.use_up(term, &mut draft);
         }
     }
-    let mut ops = walk.ops;
-    ops.extend(draft.repeats());
-    draft.group(ops);
-    Ok(draft.finish())
+    Ok(draft.finish(walk.ops))
 }
 
 struct Walk {

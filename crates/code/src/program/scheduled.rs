@@ -37,7 +37,7 @@ pub(super) fn resident(
 /// All operations of a schedule as one block.
 fn compile(schedule: &Schedule, kernel: &'static dyn Kernel) -> Result<KernelProgram, CodeError> {
     let mut all = Loop::new(schedule);
-    schedule.ops().for_each(|op| all.add(op));
+    schedule.ops.iter().for_each(|&op| all.add(op));
     let (block, operands) = all.finish();
     let source = ProgramSource {
         routines: vec![Routine::new(kernel, block)?],

@@ -2,12 +2,13 @@
 
 use super::codes::Code;
 use super::fixture::{Fixture, Place};
+use super::orders::Schedule;
 use crate::BenchError;
 use crate::engine::{Family, Job, Operation, Task};
 use crate::measure::{self, Effort, Seconds, Spread, Stopwatch};
 use crate::peer::{self, Peer};
-use kiln_code::paper::{VectorKernel, WordKernel, schedule};
-use kiln_code::{CodeSpec, Codec, RepairPlan, Shape};
+use kiln_code::{CodeSpec, Codec, RepairPlan, Shape, TemporalHint};
+use kiln_gf::KernelProgram;
 use serde::Serialize;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -63,13 +64,6 @@ impl Who {
         }
     }
 
-    fn schedule(self) -> &'static str {
-        match self {
-            Who::TraditionalWords | Who::TraditionalVectors => "traditional",
-            _ => "by-data-word",
-        }
-    }
-
     fn words(self) -> bool {
         matches!(self, Who::TraditionalWords | Who::ByWordWords)
     }
@@ -121,8 +115,8 @@ impl Cell<'_> {
 
 /// A contender made ready.
 enum Ready<'a> {
-    Words { kernel: WordKernel, temporary: Vec<AtomicU64>, reads: Vec<usize> },
-    Vectors { kernel: Box<VectorKernel>, reads: Vec<usize> },
+    Words { kernel: Schedule, temporary: Vec<AtomicU64>, reads: Vec<usize> },
+    Vectors { kernel: Box<KernelProgram>, reads: Vec<usize> },
     Plan { plan: Arc<RepairPlan>, reads: Vec<usize> },
     Peer { task: Box<dyn Task + 'a>, reads: Vec<usize> },
 }
@@ -240,14 +234,14 @@ fn make_ready<'a>(
             Some(Ready::Peer { task, reads })
         }
         _ => {
-            let made = (schedule(who.schedule())?.make)(plan.dag())?;
-            if who.words() {
-                let words = made.temporaries() * cell.packet / 8;
-                let temporary = (0..words).map(|_| AtomicU64::new(0)).collect();
-                let kernel = WordKernel::new(&made);
-                return Ok(Some(Ready::Words { kernel, temporary, reads }));
+            let by_source = matches!(who, Who::ByWordWords | Who::ByWordVectors);
+            let kernel = Schedule::new(plan.dag(), by_source)?;
+            if !who.words() {
+                return Ok(Some(Ready::Vectors { kernel: Box::new(kernel.program()?), reads }));
             }
-            Some(Ready::Vectors { kernel: Box::new(VectorKernel::new(&made)?), reads })
+            let words = kernel.buffers.scratch * cell.packet / 8;
+            let temporary = (0..words).map(|_| AtomicU64::new(0)).collect();
+            Some(Ready::Words { kernel, temporary, reads })
         }
     })
 }
@@ -264,7 +258,7 @@ fn pass(
             let blocks = fixture.words(cell.operation, reads, temporary);
             let watch = Stopwatch::start();
             for block in (0..repeats).flat_map(|_| &blocks) {
-                kernel.run(block)?;
+                kernel.run(block);
             }
             Ok(watch.read())
         }
@@ -272,7 +266,11 @@ fn pass(
             let mut stripe = fixture.stripe(cell.operation, reads);
             let watch = Stopwatch::start();
             for _ in 0..repeats {
-                kernel.run(&stripe.inputs, &mut stripe.outputs, cell.packet)?;
+                let (inputs, outputs) = (&stripe.inputs, &mut stripe.outputs);
+                let temporal = TemporalHint::Temporal;
+                kernel
+                    .run_packets(inputs, outputs, cell.packet, cell.packet, temporal)
+                    .map_err(kiln_code::CodeError::from)?;
             }
             Ok(watch.read())
         }
