@@ -87,12 +87,6 @@ impl Codec {
 
 impl AverageCost {
     /// The share of the patterns that can be rebuilt.
-    ///
-    /// ```
-    /// use kiln_code::Codec;
-    /// assert_eq!(Codec::new(&"rs:4+2".parse()?)?.average_cost(2, 0)?.survived(), 1.0);
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn survived(&self) -> f64 {
         (self.patterns - self.undecodable) as f64 / self.patterns.max(1) as f64
     }

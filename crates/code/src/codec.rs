@@ -162,13 +162,6 @@ impl Codec {
     ///
     /// # Errors
     /// As [`Codec::repair_plan`].
-    ///
-    /// ```
-    /// use kiln_code::Codec;
-    /// let codec = Codec::new(&"clay:4+2".parse()?)?;
-    /// assert_eq!(codec.decode(&[0], &[1, 2, 3, 4, 5])?.helpers, [1, 2, 3, 4]);
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn decode(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
         let (lost, available) = self.sorted(lost, available)?;
         self.code.decode(&lost, &available)

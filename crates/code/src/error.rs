@@ -3,14 +3,6 @@
 use kiln_gf::GfError;
 
 /// Failure between a code spec and a finished chunk.
-///
-/// ```
-/// use kiln_code::{CodeError, CodeSpec};
-/// let error = "turbo:3+2".parse::<CodeSpec>().unwrap_err();
-/// assert!(matches!(error, CodeError::UnknownFamily { .. }));
-/// assert!(error.to_string().contains("clay"));
-/// assert!(!error.is_retryable());
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodeError {

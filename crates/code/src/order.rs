@@ -128,14 +128,6 @@ impl Order {
     ///
     /// # Errors
     /// The list is not a permutation of the layers, or too long to be carried by a spec.
-    ///
-    /// ```
-    /// use kiln_code::order::{Layers, Order};
-    /// let layers = Layers::new(2, 2, 2)?;
-    /// assert!(Order::from_list(&layers, vec![3, 1, 0, 2]).is_ok());
-    /// assert!(Order::from_list(&layers, vec![3, 1, 1, 2]).is_err());
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn from_list(layers: &Layers, list: Vec<u32>) -> Result<Order, CodeError> {
         for plain in ["natural", "gray", "fewest", "balanced"] {
             let order = Order::new(layers, plain)?;

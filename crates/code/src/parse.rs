@@ -17,14 +17,6 @@ impl CodeSpec {
     ///
     /// # Errors
     /// The family is unknown, or has no code of these numbers.
-    ///
-    /// ```
-    /// use kiln_code::CodeSpec;
-    /// assert_eq!(CodeSpec::of_family("rdp", 4, 2)?.to_string(), "rdp:4+2");
-    /// assert_eq!(CodeSpec::of_family("rep", 1, 2)?.to_string(), "rep:3");
-    /// assert!(CodeSpec::of_family("rdp", 4, 3).is_err());
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn of_family(family: &str, k: usize, m: usize) -> Result<CodeSpec, CodeError> {
         let row = crate::codes::family(family)?;
         let numbers = (row.numbers.of)(k, m).map_err(|reason| {

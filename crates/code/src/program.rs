@@ -55,16 +55,6 @@ fn fused(dag: &Dag) -> Result<Cow<'_, Dag>, CodeError> {
 }
 
 /// A compiled DAG: safe to share between threads, each run brings its own scratch.
-///
-/// ```
-/// use kiln_code::Codec;
-/// let codec = Codec::new(&"rs:2+1".parse()?)?;
-/// let plan = codec.repair_plan(&[0], &[1, 2])?;
-/// let mut out = [0; 4];
-/// plan.program().run(&[&[1, 2, 3, 4], &[5, 6, 7, 8]], &mut [&mut out])?;
-/// assert_eq!(out, [1 ^ 5, 2 ^ 6, 3 ^ 7, 4 ^ 8]); // the first parity is the sum
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 #[derive(Debug)]
 pub struct Program {
     cached: Compiled,

@@ -3,12 +3,6 @@
 use crate::CodeError;
 
 /// The numbers of a code that everybody needs: data chunks, parity chunks, sub-chunks a chunk.
-///
-/// ```
-/// let shape = kiln_code::Shape { k: 10, m: 4, alpha: 256 };
-/// assert_eq!(shape.n(), 14);
-/// assert_eq!(shape.chunk_for(100_000), 10_240); // 10,000 bytes rounded up to 256s
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Data chunks of a stripe.

@@ -34,13 +34,6 @@ impl Side {
 }
 
 /// A value that a block has loaded or computed.
-///
-/// ```
-/// let mut block = kiln_gf::Block::new();
-/// let operand = block.operand(kiln_gf::Side::Input);
-/// let value: kiln_gf::Value = block.load(operand);
-/// assert_eq!(value, value.clone());
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Value(pub(crate) u32);
 

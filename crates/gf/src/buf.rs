@@ -16,12 +16,6 @@ struct Line([u8; 64]);
 ///
 /// Its length never changes. Use it wherever a kernel reads or writes much: no load or store
 /// then straddles two cache lines.
-///
-/// ```
-/// let mut buf = kiln_gf::AlignedBuf::zeroed(100);
-/// buf[99] = 7;
-/// assert_eq!((buf.len(), buf[0], buf.as_ptr() as usize % 64), (100, 0, 0));
-/// ```
 #[derive(Clone, Default)]
 pub struct AlignedBuf {
     lines: Vec<Line>,

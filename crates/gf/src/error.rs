@@ -3,12 +3,6 @@
 use thiserror::Error;
 
 /// Failure of a function of this crate.
-///
-/// ```
-/// let error = kiln_gf::generator("cauchi").unwrap_err();
-/// assert!(error.to_string().contains("known: cauchy"));
-/// assert!(!error.is_retryable());
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GfError {

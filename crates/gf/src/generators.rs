@@ -4,13 +4,6 @@ use crate::field::{div, exp, inv, mul, pow};
 use crate::{GfError, Matrix};
 
 /// A named family of parity matrices, one for each k and m.
-///
-/// ```
-/// let isa = kiln_gf::generator("isa")?;
-/// assert_eq!(isa.parity(4, 2)?.row(1), [1, 2, 4, 8]);
-/// assert!(isa.parity(22, 4).unwrap_err().to_string().contains("[0, 10, 21]"));
-/// # Ok::<(), kiln_gf::GfError>(())
-/// ```
 #[derive(Debug)]
 pub struct Generator {
     /// Name in code specs: `rs:10+4,matrix=NAME`.

@@ -200,12 +200,6 @@ pub fn active() -> Result<&'static dyn Kernel, GfError> {
 /// the sizes of caches, and the ways in which codes load and store.
 ///
 /// Fails as [`active`] does.
-///
-/// ```
-/// let choices = kiln_gf::choices()?;
-/// assert_eq!(choices[0].0, "kernel");
-/// # Ok::<(), kiln_gf::GfError>(())
-/// ```
 pub fn choices() -> Result<Vec<(&'static str, String)>, GfError> {
     let kernel = active()?;
     let reason = match env::var_os(KERNEL_VARIABLE) {

@@ -28,13 +28,6 @@ pub fn working_set(inputs: &[&[u8]], outputs: &[&mut [u8]]) -> usize {
 }
 
 /// Use of the results of a call.
-///
-/// ```
-/// use kiln_gf::{Caches, Results, TemporalHint};
-/// let caches = Caches { second: 1 << 20, last: 32 << 20 };
-/// assert_eq!(caches.hint(600 << 10, Results::Left), TemporalHint::NonTemporal);
-/// assert_eq!(caches.hint(600 << 10, Results::ReadSoon), TemporalHint::Temporal);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Results {
     /// The caller reads them next: computes checksums of them, writes or sends them.

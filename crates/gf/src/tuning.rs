@@ -55,12 +55,6 @@ struct Variant {
 }
 
 /// Variants that replace the static rules: none by default.
-///
-/// ```
-/// let tuning: kiln_gf::Tuning = "rs=nt:t0:1024,clay=out".parse()?;
-/// assert_ne!(tuning, kiln_gf::Tuning::default());
-/// # Ok::<(), kiln_gf::GfError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tuning {
     /// Of programs that load every input once anyway: Reed-Solomon, XOR codes.

@@ -40,16 +40,6 @@ pub enum Next {
 }
 
 /// The negotiation with one client.
-///
-/// ```
-/// use kiln_nbd::{About, Handshake, Next};
-/// let about = About { name: "disk".into(), size: 1 << 30, read_only: false };
-/// let mut handshake = Handshake::new(about, false);
-/// let mut out = Vec::new();
-/// // An unknown option is refused, and the client may go on.
-/// assert_eq!(handshake.option(99, &[], &mut out), Next::Option);
-/// assert_eq!(handshake.option(1, b"disk", &mut out), Next::Transmission);
-/// ```
 #[derive(Clone, Debug)]
 pub struct Handshake {
     about: About,

@@ -120,17 +120,6 @@ pub enum Command {
 }
 
 /// A request, without its data.
-///
-/// ```
-/// use kiln_nbd::{Command, Request};
-/// let mut bytes = [0; 28];
-/// bytes[..4].copy_from_slice(&0x25609513u32.to_be_bytes());
-/// bytes[7] = 1;
-/// bytes[27] = 9;
-/// let request = Request::parse(&bytes).unwrap();
-/// assert_eq!((request.command, request.len), (Command::Write, 9));
-/// assert_eq!(Request::parse(&[0; 28]), None);
-/// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// Flags.

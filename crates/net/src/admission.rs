@@ -47,20 +47,6 @@ struct Unproven {
 }
 
 /// The places of an agent's connections.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_net::admission::{Admission, Arrival, Entry};
-/// use kiln_net::agent::Limits;
-/// let limits = Limits { unproven: 1, ..Limits::default() };
-/// let mut admission = Admission::new(limits);
-/// let (from, now) = ("192.0.2.1".parse()?, Duration::ZERO);
-/// assert_eq!(admission.arrive(now, 1, from), Arrival::Accepted);
-/// // The first says nothing, so the second takes its place; and shows who it is.
-/// assert_eq!(admission.arrive(now, 2, from), Arrival::Replaces(1));
-/// assert_eq!((admission.enter(1), admission.enter(2)), (Entry::Gone, Entry::Entered));
-/// # Ok::<(), std::net::AddrParseError>(())
-/// ```
 #[derive(Debug)]
 pub struct Admission {
     limits: Limits,

@@ -51,20 +51,6 @@ pub type Slot = u64;
 const LOCK_RETRY: Duration = Duration::from_millis(50);
 
 /// An agent. See the module.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_net::agent::{Action, Agent, Event, Limits, PeerInfo};
-/// use kiln_net::proto::{Frame, Message};
-/// let mut agent = Agent::new("rack-3", Limits::default());
-/// let now = Duration::ZERO;
-/// agent.handle(now, Event::Connected { connection: 1, session: 42, peer: PeerInfo::KEYLESS });
-/// let hello = Message::Hello { lowest: 1, highest: 1, place: "rack-4".into() };
-/// let frame = Frame::new(0, hello);
-/// let actions = agent.handle(now, Event::Frame { connection: 1, frame });
-/// // A client that asks for rack-4 is refused and disconnected.
-/// assert!(matches!(actions[..], [Action::Send { .. }, Action::Close { .. }]));
-/// ```
 #[derive(Debug)]
 pub struct Agent {
     place: String,

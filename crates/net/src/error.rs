@@ -44,12 +44,6 @@ impl fmt::Display for NetOperation {
 }
 
 /// An error between nodes, with its place and a remedy.
-///
-/// ```
-/// use kiln_net::NetError;
-/// let error = NetError::Late { what: "a read".into(), place: "kiln://10.0.0.7:7440".into() };
-/// assert!(error.is_retryable());
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {

@@ -28,14 +28,6 @@ const UNGREETED: &str = "it ended the connection without an answer; \
     kiln:// is for agents with a key, kiln+plain:// for those without";
 
 /// A request.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_net::link::Request;
-/// use kiln_net::proto::Message;
-/// let ask = Request::new(1, Message::Ping {}, Duration::from_secs(5));
-/// assert!(ask.payload.is_empty());
-/// ```
 #[derive(Debug, Clone)]
 pub struct Request {
     /// Its name.
@@ -152,19 +144,6 @@ struct Asked {
 }
 
 /// The asking side of one connection; it ends with the connection.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_net::link::{Action, Request, Event, Link};
-/// use kiln_net::proto::Message;
-/// let now = Duration::ZERO;
-/// let mut link = Link::new("kiln://far:7440", "", now);
-/// let ask = Request::new(5, Message::Ping {}, Duration::from_secs(1));
-/// assert!(link.handle(now, Event::Request(ask)).is_empty()); // waits for the connection
-/// let closed = std::io::ErrorKind::ConnectionRefused.into();
-/// let actions = link.handle(now, Event::Closed(closed));
-/// assert!(matches!(&actions[0], Action::Answer { token: 5, answer: Err(_) }));
-/// ```
 #[derive(Debug)]
 pub struct Link {
     address: String,

@@ -38,11 +38,6 @@ pub const PADDING_MAX: usize = 64 << 10;
 const MAGIC: [u8; 4] = *b"KLNW";
 
 /// Priority of a request. Of two that are ready, the smaller one goes first.
-///
-/// ```
-/// use kiln_net::proto::Priority;
-/// assert!(Priority::Client < Priority::Repair);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
     /// Connections, deadlines, progress: a few bytes each.
@@ -158,13 +153,6 @@ impl Frame {
 }
 
 /// A frame's header, checked: its lengths are within the limits.
-///
-/// ```
-/// use kiln_net::proto::{HEADER, Header};
-/// // What any program may send.
-/// assert!(Header::parse(b"GET / HTTP/1.1\r\nHost: 10.0.0.7:7440\r\n\r\n\r", 0).is_err());
-/// assert_eq!(HEADER, 40);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     /// Number of the message.

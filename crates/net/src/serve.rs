@@ -33,14 +33,6 @@ const PUSH_PATIENCE: Duration = Duration::from_secs(60);
 const EVENTS: usize = 1024;
 
 /// The parts of an agent.
-///
-/// ```
-/// use std::sync::Arc;
-/// use kiln_net::AgentSetup;
-/// use kiln_store::MemoryBackend;
-/// let setup = AgentSetup::plain("disk-3", Arc::new(MemoryBackend::new()));
-/// assert!(setup.key.is_none());
-/// ```
 #[derive(Debug, Clone)]
 pub struct AgentSetup {
     /// Name of the place it serves.
@@ -98,20 +90,6 @@ impl Serving {
 }
 
 /// Asks an agent of this process how it is doing.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use kiln_net::{AgentSetup, serve};
-/// # use kiln_store::MemoryBackend;
-/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-/// # runtime.block_on(async {
-/// let setup = AgentSetup::plain("here", Arc::new(MemoryBackend::new()));
-/// let agent = serve(setup, "127.0.0.1:0").await?;
-/// let watcher = agent.watcher();
-/// assert_eq!(watcher.report().await.load, (0, 0, 0));
-/// # Ok::<(), kiln_net::NetError>(()) })?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Watcher {
     requests: mpsc::Sender<oneshot::Sender<Report>>,

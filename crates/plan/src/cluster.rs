@@ -60,14 +60,6 @@ impl Node {
 }
 
 /// The nodes that a plan may use. A plain snapshot: planners take a new one when it changed.
-///
-/// ```
-/// use kiln_plan::{Cluster, Node};
-/// let cluster = Cluster::new((0..3).map(|i| Node::new(format!("n{i}"))).collect())?;
-/// assert_eq!(cluster.nodes().len(), 3);
-/// assert!(Cluster::new(vec![Node::new("slow").with_link(0.0, 1.0)]).is_err());
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cluster {
     nodes: Vec<Node>,

@@ -4,12 +4,6 @@ use kiln_code::CodeError;
 use kiln_code::dag::At;
 
 /// Failure between a DAG and a proven plan.
-///
-/// ```
-/// let error = kiln_plan::strategy("luck").unwrap_err();
-/// assert!(error.to_string().contains("central"));
-/// assert!(!error.is_retryable());
-/// ```
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {

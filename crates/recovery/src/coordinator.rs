@@ -100,15 +100,6 @@ struct State {
 }
 
 /// See the module.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_recovery::coordinator::{Coordinator, Share};
-/// let share = Share { node: 3, assignment: vec![1, 2, 3].into(), writes: true };
-/// let mut coordinator = Coordinator::new([7; 16], vec![share]);
-/// let requests = coordinator.begin(Duration::ZERO);
-/// assert_eq!((requests.len(), requests[0].message.name()), (1, "Assign"));
-/// ```
 #[derive(Debug)]
 pub struct Coordinator {
     task: TaskId,

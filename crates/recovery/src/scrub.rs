@@ -10,12 +10,6 @@ use super::Now;
 
 /// Position of a scheduled scrub. The coordinator keeps it durably after each part, so
 /// that the next process goes on where this one was.
-///
-/// ```
-/// use kiln_recovery::ScrubPosition;
-/// let position = ScrubPosition::default();
-/// assert!(!position.is_under_way() && position.rounds == 0);
-/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ScrubPosition {

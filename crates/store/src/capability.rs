@@ -3,12 +3,6 @@
 use std::fmt;
 
 /// One thing that some places can do and others cannot.
-///
-/// ```
-/// use kiln_store::{Backend, Capability, MemoryBackend};
-/// let can = MemoryBackend::new().capabilities();
-/// assert!(can.has(Capability::Append) && !can.has(Capability::Durable));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
     /// Bytes can be added to a file, after an interruption too: [`crate::Backend::append`].
@@ -69,13 +63,6 @@ impl fmt::Display for Capability {
 }
 
 /// A set of [`Capability`]s: those of a place, or those that an operation needs.
-///
-/// ```
-/// use kiln_store::{Capabilities, Capability};
-/// let can = Capabilities::of(&[Capability::List, Capability::RangedRead]);
-/// assert_eq!(Capabilities::READ.lacking(can), None);
-/// assert_eq!(Capabilities::FILES.lacking(can), Some(Capability::Append));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capabilities(u16);
 

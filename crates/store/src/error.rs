@@ -8,12 +8,6 @@ use crate::operation::Operation;
 /// Errors of stored bytes: the fault, the place, the remedy.
 ///
 /// `place` is the backend's place (a folder's path, say), `name` the file in it.
-///
-/// ```
-/// use kiln_store::{Backend, MemoryBackend};
-/// let error = MemoryBackend::new().open("nothing").err().unwrap();
-/// assert!(error.is_not_found() && !error.is_retryable() && !error.is_full());
-/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {

@@ -7,14 +7,6 @@ use std::sync::{Mutex, PoisonError};
 ///
 /// Fresh memory is mapped page by page when it is first written to. For objects of some
 /// MiB, one after the other, that takes as much time of the processor as their coding.
-///
-/// ```
-/// use std::sync::Arc;
-/// use kiln_stripe::{Buffers, Settings, Silent};
-/// let buffers = Arc::new(Buffers::new(64 << 20));
-/// let settings = Settings { buffers: Some(&buffers), ..Settings::new(&Silent) };
-/// assert_eq!(settings.buffers.unwrap().bytes(), 0);
-/// ```
 #[derive(Debug)]
 pub struct Buffers {
     kept: Mutex<Vec<Vec<u8>>>,

@@ -9,12 +9,6 @@ use kiln_store::StoreError;
 pub type Result<T, E = PoolError> = std::result::Result<T, E>;
 
 /// Meaning of an error to the caller; the program maps it to its exit code.
-///
-/// ```
-/// use kiln_stripe::{ErrorKind, PoolError};
-/// let error = PoolError::Usage { what: "no nodes given".into() };
-/// assert_eq!(error.kind(), ErrorKind::Usage);
-/// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// The request makes no sense as given.
@@ -28,13 +22,6 @@ pub enum ErrorKind {
 }
 
 /// Why an operation failed. One clear line each.
-///
-/// ```
-/// use kiln_stripe::PoolError;
-/// let error = PoolError::NotFound { object: None, places: "/data".into() };
-/// assert!(error.to_string().contains("no shards"));
-/// assert!(!error.is_retryable());
-/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// The request makes no sense as given.

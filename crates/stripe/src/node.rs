@@ -9,14 +9,6 @@ use kiln_store::{Backend, Capabilities, LockAnswer, LockAttempt, StoreError, Wri
 use crate::{PoolError, Result, Settings};
 
 /// A failure domain that stores shards: a name for messages and a store for bytes.
-///
-/// ```
-/// use std::sync::Arc;
-/// use kiln_stripe::Node;
-/// use kiln_store::MemoryBackend;
-/// let node = Node::new("disk-0", Arc::new(MemoryBackend::new()));
-/// assert_eq!(node.name, "disk-0");
-/// ```
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Name used in messages and reports.

@@ -34,13 +34,6 @@ impl std::fmt::Display for Damage {
 }
 
 /// Place of one shard.
-///
-/// ```
-/// let place = kiln_stripe::ShardPlace {
-///     index: 3, node: "d3".into(), name: "movie.03.kiln".into(), bytes: 4096,
-/// };
-/// assert_eq!(place.index, 3);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ShardPlace {
     /// Index of the shard, 0..n.
@@ -201,13 +194,6 @@ pub struct NodeLoad {
 }
 
 /// A shard file that was renamed to where it belongs.
-///
-/// ```
-/// let moved = kiln_stripe::Moved {
-///     index: 2, node: "d0".into(), from: "x".into(), to: "o.02.kiln".into(),
-/// };
-/// assert_eq!(moved.to, "o.02.kiln");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Moved {
     /// Index of the shard.

@@ -11,21 +11,6 @@ use crate::sequence::Sequence;
 /// Hears about progress, and may slow it down.
 ///
 /// Calls come from several threads. [`Observer::advance`] may block: rate limits live there.
-///
-/// ```
-/// use std::sync::atomic::{AtomicU64, Ordering};
-/// use kiln_stripe::Observer;
-/// #[derive(Default)]
-/// struct Count(AtomicU64);
-/// impl Observer for Count {
-///     fn advance(&self, bytes: u64) {
-///         self.0.fetch_add(bytes, Ordering::Relaxed);
-///     }
-/// }
-/// let count = Count::default();
-/// count.advance(5);
-/// assert_eq!(count.0.into_inner(), 5);
-/// ```
 pub trait Observer: Sync {
     /// A phase starts ("encode", "scan", ...); `total_bytes` where it is known.
     fn begin(&self, _phase: &str, _total_bytes: Option<u64>) {}
@@ -42,12 +27,6 @@ pub struct Silent;
 impl Observer for Silent {}
 
 /// Resources of an operation.
-///
-/// ```
-/// use kiln_stripe::{Settings, Silent};
-/// let settings = Settings { threads: 2, ..Settings::new(&Silent) };
-/// assert_eq!(settings.memory, 192 << 20);
-/// ```
 #[derive(Copy, Clone)]
 pub struct Settings<'a> {
     /// Worker threads, at least 1 (0 counts as 1).

@@ -108,12 +108,6 @@ fn append_all<L: ShardSink>(sinks: &mut [L], chunks: &[(&[u8], &[u8])]) -> Resul
 /// sequence: syncs and reads of headers wait for disks, not for the processor. Results come in
 /// order of the items; after an error no further item is begun.
 ///
-/// ```
-/// use kiln_stripe::in_parallel;
-/// let lengths = in_parallel(None, vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
-/// assert_eq!(lengths, Ok(vec![1, 2]));
-/// ```
-///
 /// # Errors
 /// The first one of `body`, in order of the items.
 pub fn in_parallel<T: Send, R: Send, E: Send>(

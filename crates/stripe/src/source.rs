@@ -6,12 +6,6 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Bytes to encode.
-///
-/// ```
-/// use kiln_stripe::{Source, StreamSource};
-/// let source: &mut dyn Source = &mut StreamSource::new(&b"bytes"[..]);
-/// assert_eq!((source.size(), source.identity()), (None, None));
-/// ```
 pub trait Source: Read + Send {
     /// Size in bytes where it is known beforehand (regular files).
     fn size(&self) -> Option<u64>;

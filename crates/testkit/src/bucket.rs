@@ -13,16 +13,6 @@ const PLACE: &str = "bucket";
 
 /// Objects in memory: put whole or conditionally, copied, read in ranges, listed and removed, with
 /// a lock. There is no appending and no renaming.
-///
-/// ```
-/// use kiln_store::{Backend, Capability, write_whole};
-/// use kiln_testkit::Bucket;
-/// let bucket = Bucket::default();
-/// write_whole(&bucket, "a", b"bytes")?;
-/// assert_eq!(bucket.list()?, ["a"]);
-/// assert!(!bucket.capabilities().has(Capability::Append) && bucket.append("a", 0).is_err());
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Bucket {
     objects: Arc<MemoryBackend>,

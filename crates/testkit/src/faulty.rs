@@ -11,18 +11,6 @@ use kiln_store::{
 use parking_lot::{Mutex, MutexGuard};
 
 /// One fault to inject into a [`FaultyBackend`].
-///
-/// ```
-/// use std::io::ErrorKind;
-/// use kiln_store::Operation;
-/// use kiln_testkit::{Fault, FaultAction};
-/// // The third write to any part of shard 02 fails, once.
-/// let fault = Fault::new(FaultAction::Fail(ErrorKind::Other))
-///     .on(Operation::Write)
-///     .named(".02.")
-///     .after(2);
-/// assert_eq!(fault.times, 1);
-/// ```
 #[derive(Debug, Clone)]
 pub struct Fault {
     /// Only files whose name contains this; empty: all.

@@ -24,12 +24,6 @@ pub use writing::start_writing;
 pub const MAX_READ: usize = 0x7fff_f000;
 
 /// One read: where in the file, into what; afterwards how much came.
-///
-/// ```
-/// let mut buf = [0; 16];
-/// let read = kiln_uring::Read::new(4096, &mut buf);
-/// assert_eq!((read.offset, read.buf.len(), read.filled), (4096, 16, 0));
-/// ```
 #[derive(Debug)]
 pub struct Read<'a> {
     /// Byte offset in the file.

@@ -13,12 +13,6 @@ use crate::upkeep::open_copy;
 use crate::{Result, Rim, Volume};
 
 /// Copies of a log, compared on the batches that are in no segment yet.
-///
-/// ```
-/// let faults = vec![("n1".to_owned(), 5)];
-/// let found = kiln_volume::LogCheck { volume: "disk".into(), last: 9, lost: None, faults };
-/// assert!(!found.is_good());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogCheck {
     /// The volume's name.

@@ -18,25 +18,6 @@ const MEMORY: usize = 64 << 20;
 const RETRIES: usize = 5;
 
 /// Context of a volume: its pool, fresh ids, the time.
-///
-/// ```
-/// use std::{collections::BTreeMap, sync::Arc};
-/// use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
-/// use kiln_store::{Backend, MemoryBackend};
-/// use kiln_volume::Rim;
-/// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-/// let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-/// for id in ["a", "b", "c"] {
-///     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-///     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-/// }
-/// let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
-/// let ids = std::sync::atomic::AtomicU8::new(0);
-/// let id = move || [ids.fetch_add(1, std::sync::atomic::Ordering::Relaxed); 16];
-/// let rim = Rim::new(pool, id, || 1_700_000_000_000);
-/// assert_eq!(rim.pool().config().name, "demo");
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 pub struct Rim {
     pool: RwLock<Arc<Pool>>,
     reopen: Option<Reopen>,

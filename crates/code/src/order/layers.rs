@@ -8,17 +8,6 @@ pub(crate) const LAYERS_MAX: usize = 16_384;
 /// The q^t layers of a code on a grid of t sections with q nodes each, and which of those nodes
 /// are stored. The lost node (x, y) is repaired from the layers whose digit y is x; nodes that are
 /// not stored (shortening) are never lost.
-///
-/// ```
-/// use kiln_code::order::Layers;
-/// let layers = Layers::new(10, 4, 4)?; // Clay 10+4 with d = 13
-/// assert_eq!((layers.t(), layers.count()), (4, 256));
-/// assert_eq!(layers.digit(0b01_10_11_00, 2), 3);
-/// assert_eq!(layers.chunk_of(1, 2), Some(9)); // node x = 1, y = 2
-/// assert_eq!(layers.chunk_of(2, 2), None); // a virtual node
-/// assert_eq!(layers.node_of(10), Some((0, 3))); // the first parity
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layers {
     k: usize,

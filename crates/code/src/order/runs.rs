@@ -7,14 +7,6 @@ use std::ops::Range;
 impl Order {
     /// Runs of every chunk's repair: the reads of each helper when that chunk is lost (S_i of the
     /// paper), for a repair that reads the layers of the lost node and no others.
-    ///
-    /// ```
-    /// use kiln_code::order::{Layers, Order};
-    /// let layers = Layers::new(4, 2, 2)?;
-    /// assert_eq!(Order::new(&layers, "natural")?.runs(&layers), [1, 1, 2, 2, 4, 4]); // Fig. 3
-    /// assert_eq!(Order::new(&layers, "gray")?.runs(&layers), [1, 1, 2, 1, 3, 2]); // Fig. 4
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn runs(&self, layers: &Layers) -> Vec<usize> {
         let by_node = self.runs_by_node(layers);
         let mut runs = vec![0; layers.chunks()];
@@ -57,15 +49,6 @@ impl Order {
     /// Returns where the layers lie that a repair of several chunks reads: those in which one of
     /// them has its dot, as maximal runs of positions, ascending. Chunks that do not exist have
     /// none.
-    ///
-    /// ```
-    /// use kiln_code::order::{Layers, Order};
-    /// let layers = Layers::new(4, 2, 2)?;
-    /// let order = Order::new(&layers, "gray")?;
-    /// assert_eq!(order.reads(&layers, &[5]), [1..3, 5..7]); // section IV-D
-    /// assert_eq!(order.reads(&layers, &[4, 5]), [0..8]);
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn reads(&self, layers: &Layers, lost: &[usize]) -> Vec<Range<usize>> {
         let nodes: Vec<(usize, usize)> =
             lost.iter().filter_map(|&chunk| layers.node_of(chunk)).collect();
@@ -123,13 +106,6 @@ impl Layers {
     /// Returns the lower bound of S_total, the sum of runs over all chunks. Where q divides n it is
     /// S_min of the paper (equation 7), alpha + t - 1, and `order=gray` has it. `order=fewest` has
     /// it always, but for one run where q is odd and two sections have virtual nodes.
-    ///
-    /// ```
-    /// use kiln_code::order::Layers;
-    /// let layers = Layers::new(16, 2, 2)?;
-    /// assert_eq!((layers.s_seq(), layers.s_min()), (1022, 520));
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn s_min(&self) -> usize {
         let (q, t, count) = (self.q(), self.t(), self.count());
         match fewest::short_sections(self)[..] {

@@ -89,16 +89,6 @@ impl Order {
     ///
     /// # Errors
     /// Not one finite weight of at least 0 a chunk.
-    ///
-    /// ```
-    /// use kiln_code::order::{Layers, Order};
-    /// let layers = Layers::new(4, 2, 2)?;
-    /// // The parities fail five times as often: their digit becomes the slowest.
-    /// let order = Order::weighted(&layers, &[1.0, 1.0, 1.0, 1.0, 5.0, 5.0])?;
-    /// assert_eq!(order.name(), "gray:2.0.1");
-    /// assert_eq!(order.runs(&layers), [2, 1, 3, 2, 1, 1]);
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn weighted(layers: &Layers, weights: &[f64]) -> Result<Order, CodeError> {
         check(layers, weights)?;
         let sweeps = best_sweeps(layers, &by_node(layers, |chunk| weights[chunk]));

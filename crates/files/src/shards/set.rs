@@ -48,13 +48,6 @@ impl ForeignFile {
 }
 
 /// The shards of one encode run of one object, as found by [`discover`].
-///
-/// ```
-/// use kiln_files::discover;
-/// use kiln_stripe::PoolError;
-/// // No nodes, no shards.
-/// assert!(matches!(discover(&[], None), Err(PoolError::NotFound { .. })));
-/// ```
 #[derive(Debug)]
 pub struct ShardSet {
     pub(crate) nodes: Vec<Node>,

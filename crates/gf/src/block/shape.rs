@@ -56,14 +56,6 @@ impl Block {
     /// Says that an operand always lies some units behind another one of its side, so that calls
     /// need not name it. Refused, and nothing changed, where that other one is not named itself or
     /// where it is further away than three units.
-    ///
-    /// ```
-    /// use kiln_gf::{Block, Side};
-    /// let mut block = Block::new();
-    /// let [a, b, sum] = [Side::Input, Side::Input, Side::Output].map(|s| block.operand(s));
-    /// assert!(block.put_behind(b, a, 1) && !block.put_behind(sum, a, 1));
-    /// assert_eq!(block.named().collect::<Vec<u32>>(), [a, sum]);
-    /// ```
     pub fn put_behind(&mut self, operand: u32, anchor: u32, units: u32) -> bool {
         let side = |operand: u32| self.sides.get(operand as usize);
         let used = self.anchors.iter().zip(0..).any(|(&(a, _), of)| a == operand && of != operand);

@@ -10,16 +10,6 @@ const PERIOD: Duration = Duration::from_secs(10);
 const LINES: usize = 20;
 
 /// Says of each refusal whether it is to be told, and how many were not.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_net::admission::RefusalLog;
-/// let (mut log, from) = (RefusalLog::default(), "192.0.2.1".parse()?);
-/// assert_eq!(log.note(Duration::from_secs(1), from), Some(0));
-/// assert_eq!(log.note(Duration::from_secs(2), from), None);
-/// assert_eq!(log.note(Duration::from_secs(20), from), Some(1));
-/// # Ok::<(), std::net::AddrParseError>(())
-/// ```
 #[derive(Debug, Default)]
 pub struct RefusalLog {
     /// When the period began.

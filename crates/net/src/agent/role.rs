@@ -69,11 +69,6 @@ impl PeerRole {
 }
 
 /// The peer of a connection.
-///
-/// ```
-/// use kiln_net::agent::{PeerInfo, PeerRole};
-/// assert_eq!(PeerInfo::KEYLESS.role, PeerRole::Administrator);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeerInfo {
     /// Its address, if that is known.

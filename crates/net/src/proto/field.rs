@@ -22,14 +22,6 @@ pub(crate) trait Field: Sized {
 }
 
 /// Reads bytes front to back and never past their end.
-///
-/// ```
-/// use kiln_net::proto::field::Reader;
-/// let mut reader = Reader::new(&[7, 0, 1]);
-/// assert_eq!(reader.u16()?, 7);
-/// assert!(reader.u32().is_err());
-/// # Ok::<(), kiln_net::NetError>(())
-/// ```
 #[derive(Debug)]
 pub struct Reader<'a> {
     rest: &'a [u8],

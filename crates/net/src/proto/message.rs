@@ -7,12 +7,6 @@ use super::field::{Field, Reader, TaskState};
 use crate::{NetError, Result};
 
 /// The side of a connection that may send it. The side that connected asks, the other one replies.
-///
-/// ```
-/// use kiln_net::proto::{Message, Role};
-/// assert_eq!(Message::Ping {}.role(), Role::Request);
-/// assert_eq!(Message::Done {}.role(), Role::Reply);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The side that connected.
@@ -26,12 +20,6 @@ macro_rules! messages {
         $($(#[doc = $field_doc:literal])* $field:ident: $type:ty,)*
     })*) => {
         /// A message of the protocol.
-        ///
-        /// ```
-        /// use kiln_net::proto::Message;
-        /// let message = Message::Read { handle: 3, offset: 4096, len: 512 };
-        /// assert_eq!((message.kind(), message.name()), (6, "Read"));
-        /// ```
         #[derive(Debug, Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Message {

@@ -9,16 +9,6 @@ use kiln_code::seed::below;
 const LOST: u16 = u16::MAX;
 
 /// Places of the chunks of many stripes of one code: two bytes a chunk.
-///
-/// ```
-/// use kiln_code::Shape;
-/// use kiln_plan::Layout;
-/// let mut layout = Layout::new(Shape { k: 2, m: 1, alpha: 1 });
-/// layout.push(&[Some(4), None, Some(7)])?;
-/// assert_eq!(layout.stripe(0).lost().collect::<Vec<_>>(), [1]);
-/// assert!(layout.push(&[Some(4), None]).is_err());
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Layout {
     shape: Shape,

@@ -38,17 +38,6 @@ pub struct Degraded {
 }
 
 /// Clients of helpers: they have lost chunks rebuilt by others.
-///
-/// ```
-/// use kiln_pool::{Degraded, Helpers, Rebuilt};
-/// struct Nobody;
-/// impl Helpers for Nobody {
-///     fn begin(&self, ask: &Degraded) -> Result<Box<dyn Rebuilt + '_>, String> {
-///         Err(format!("nobody rebuilds {} chunks here", ask.wanted.len()))
-///     }
-/// }
-/// assert!(!Nobody.insists());
-/// ```
 pub trait Helpers {
     /// Begins to rebuild.
     ///

@@ -114,13 +114,6 @@ pub struct Placed {
 }
 
 /// Place of one shard, and its digest.
-///
-/// ```
-/// use kiln_store::{Digest, SumKind};
-/// let digest = Digest::new(SumKind::Crc32c, &[7; 16]).expect("16 bytes");
-/// let place = kiln_pool::layout::Place { node: "n0".into(), digest };
-/// assert_eq!(place.node, "n0");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Id of the node.

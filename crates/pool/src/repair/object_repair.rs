@@ -78,11 +78,6 @@ impl ExpectedReads {
     }
 
     /// Returns those of one repair.
-    ///
-    /// ```
-    /// let reads = kiln_stripe::ReadsReport { expected_seconds: 2.0, ..Default::default() };
-    /// assert_eq!(kiln_pool::repair::ExpectedReads::of(&reads).planned, 2.0);
-    /// ```
     pub fn of(reads: &ReadsReport) -> ExpectedReads {
         ExpectedReads {
             planned: reads.expected_seconds,

@@ -43,16 +43,6 @@ impl Default for Rules {
 }
 
 /// Known damage of an object.
-///
-/// ```
-/// use kiln_pool::Key;
-/// use kiln_pool::repair::queue::Damaged;
-/// let damaged = Damaged {
-///     key: Key::of("x")?, lost: vec![3], margin: 3, bytes: 1 << 20, transient: false,
-/// };
-/// assert_eq!(damaged.lost.len(), 1);
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damaged {
     /// The object.

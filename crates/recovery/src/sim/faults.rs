@@ -3,12 +3,6 @@
 use std::time::Duration;
 
 /// Numbers from a seed (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-///
-/// ```
-/// use kiln_recovery::sim::Random;
-/// assert_eq!(Random(7).next(), Random(7).next());
-/// assert!(Random(7).below(10) < 10);
-/// ```
 #[derive(Debug, Clone)]
 pub struct Random(pub u64);
 
@@ -45,12 +39,6 @@ impl Random {
 }
 
 /// Rates of faults.
-///
-/// ```
-/// use kiln_recovery::sim::Faults;
-/// assert_eq!(Faults::none().crashes, 0);
-/// assert_eq!(Faults::of_seed(7).corrupt, Faults::of_seed(7).corrupt);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Faults {
     /// Agents that crash, each at a moment of its own; every second one comes back.

@@ -3,14 +3,6 @@
 use std::time::Duration;
 
 /// Something that goes wrong.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_recovery::sim::{ScheduledFault, What};
-/// let what = What::Cut { host: 2, time: Duration::from_secs(30) };
-/// let cut = ScheduledFault { at: Duration::from_secs(5), what };
-/// assert_eq!(cut.at.as_secs(), 5);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScheduledFault {
     /// When.

@@ -27,14 +27,6 @@ pub struct FolderBackend {
 impl FolderBackend {
     /// A place as a user writes it. Nothing is sent yet.
     ///
-    /// ```
-    /// use kiln_remote::hdfs::FolderBackend;
-    /// use kiln_store::{Backend, Location};
-    /// let disk = FolderBackend::open(&Location::of("hdfs://namenode/kiln".as_ref()))?;
-    /// assert_eq!(disk.place(), "hdfs://namenode/kiln");
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`StoreError::BadPlace`]: it is not written as it should be.
     pub fn open(place: &Location<'_>) -> Result<FolderBackend, StoreError> {

@@ -27,13 +27,6 @@ const LONGEST_MIN: u64 = 64 << 10;
 const PAGE: u64 = 4096;
 
 /// Ways of reading of a [`crate::FileBackend`].
-///
-/// ```
-/// use kiln_store::{FileBackend, ReadMode};
-/// let folder = FileBackend::open(std::env::temp_dir())?.with_reads(ReadMode::DIRECT);
-/// assert_eq!(folder.read_mode(), ReadMode::Direct { together: true });
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ReadMode {
     /// Through the system's page cache.

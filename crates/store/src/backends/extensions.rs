@@ -155,17 +155,6 @@ pub trait Locks {
     /// As [`Locks::lock`], waiting so long at most. By itself this method tries again and again;
     /// what it waits is counted by its pauses.
     ///
-    /// ```
-    /// use std::time::Duration;
-    /// use kiln_store::{LockAttempt, Locks, MemoryBackend};
-    /// let disk = MemoryBackend::new();
-    /// let held = disk.lock_within(Duration::ZERO)?;
-    /// assert!(matches!(held, LockAttempt::Granted { .. }));
-    /// let late = disk.lock_within(Duration::from_millis(5))?;
-    /// assert!(matches!(late, LockAttempt::Busy { .. }));
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`Locks::lock`].
     fn lock_within(&self, time: Duration) -> Result<LockAttempt> {

@@ -64,15 +64,6 @@ impl BackendKind for Folders {
 }
 
 /// A folder whose regular files are the stored files.
-///
-/// ```
-/// use kiln_store::{Backend, FileBackend};
-/// let folder = std::env::temp_dir();
-/// let backend = FileBackend::open(&folder)?;
-/// assert_eq!(backend.place(), folder.display().to_string());
-/// assert!(backend.open("../etc/passwd").is_err());
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct FileBackend {
     folder: PathBuf,

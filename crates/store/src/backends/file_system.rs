@@ -28,17 +28,6 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 const PATIENCE: Duration = Duration::from_millis(5);
 
 /// Somebody who is about to write to a file system and wants that to be durable.
-///
-/// ```
-/// # let folder = tempfile::tempdir()?;
-/// let system = kiln_store::FileSystem::open(folder.path());
-/// std::fs::write(folder.path().join("a"), b"bytes")?;
-/// match system {
-///     Some(system) => system.sync()?,
-///     None => std::fs::File::open(folder.path().join("a"))?.sync_all()?,
-/// }
-/// # Ok::<(), std::io::Error>(())
-/// ```
 #[derive(Debug)]
 pub struct FileSystem {
     shared: Arc<Shared>,

@@ -23,13 +23,6 @@ pub fn lock_pause(waited: Duration) -> Duration {
 
 /// The right to write to a place, see [`Locks::lock`](crate::Locks::lock); dropping it gives it
 /// back.
-///
-/// ```
-/// use kiln_store::{Locks, MemoryBackend};
-/// let lock = MemoryBackend::new().lock(false)?;
-/// assert!(lock.is_some());
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug)]
 pub struct WriteLock {
     /// The holder of the lock, for example an open file that the system locks.

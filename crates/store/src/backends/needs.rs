@@ -19,13 +19,6 @@ impl Capabilities {
     /// Refuses a place that does not meet these needs; `what` needs them. To be asked before
     /// anything is written.
     ///
-    /// ```
-    /// use kiln_store::{Capabilities, Capability, MemoryBackend};
-    /// let needs = Capabilities::of(&[Capability::Durable]);
-    /// let error = needs.require(&MemoryBackend::new(), "encode").unwrap_err();
-    /// assert!(error.to_string().contains("encode needs that"));
-    /// ```
-    ///
     /// # Errors
     /// [`StoreError::Incapable`].
     pub fn require(self, place: &dyn Backend, what: &str) -> Result<()> {

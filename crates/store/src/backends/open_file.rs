@@ -51,17 +51,6 @@ pub trait ReadAt: Send + Sync {
 }
 
 /// One read of a batch, see [`ReadAt::read_batch`].
-///
-/// ```
-/// use kiln_store::{Append, Backend, BatchRead, MemoryBackend};
-/// let disk = MemoryBackend::new();
-/// disk.append("a", 0)?.append(b"some bytes")?;
-/// let (mut first, mut last) = ([0; 4], [0; 5]);
-/// let mut batch = [BatchRead::new(0, &mut first), BatchRead::new(5, &mut last)];
-/// disk.open("a")?.read_batch(&mut batch)?;
-/// assert_eq!((&first, &last), (b"some", b"bytes"));
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug)]
 pub struct BatchRead<'a> {
     /// Byte offset in the file.
@@ -150,18 +139,6 @@ pub trait Append: Send {
 
     /// Says that nobody will read soon what is appended from here on: the system need not keep it
     /// in memory when the device has it. By itself nothing changes.
-    ///
-    /// ```
-    /// use kiln_store::{Append, Backend, FileBackend};
-    /// # let folder = tempfile::tempdir()?;
-    /// let disk = FileBackend::open(folder.path())?;
-    /// let mut file = disk.append("a.part", 0)?;
-    /// file.drop_behind();
-    /// file.append(&[7; 1 << 20])?;
-    /// file.sync()?;
-    /// assert_eq!(file.len(), 1 << 20);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     fn drop_behind(&mut self) {}
 
     /// Makes all appended bytes durable. An error here is final: never retry it.

@@ -96,14 +96,6 @@ pub fn write(files: &[(&str, &[u8])], out: &mut impl io::Write) -> io::Result<()
 /// Offset and length of a stem's bytes in a file of `len` bytes, which `read` reads; `None`: that
 /// is no pack file, and the file of this name is all of it.
 ///
-/// ```
-/// use kiln_store::backends::pack;
-/// let file = b"any file";
-/// let read = |_: u64, _: &mut [u8]| Ok(());
-/// assert_eq!(pack::find("0a1b", file.len() as u64, read)?, None);
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
 /// # Errors
 /// It is a pack file and damaged, or has no file of that stem; those of `read`.
 pub fn find(

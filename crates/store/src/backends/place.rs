@@ -96,12 +96,6 @@ pub enum Absent {
 }
 
 /// Options of opening a place.
-///
-/// ```
-/// use kiln_store::{Absent, Opening, ReadMode};
-/// let opening = Opening { absent: Absent::Create, ..Opening::default() };
-/// assert_eq!(opening.reads, ReadMode::Cached);
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Opening {
     /// Treatment of an absent place; places of other machines are not looked at before they

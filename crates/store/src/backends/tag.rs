@@ -1,13 +1,6 @@
 //! Entity tags.
 
 /// A place's name for the bytes of a file (an entity tag); see [`crate::ReadAt::tag`].
-///
-/// ```
-/// use kiln_store::Tag;
-/// let tag = Tag::new("\"9a0364b9e99bb480dd25e1f0284c8555\"").unwrap();
-/// assert_eq!(tag.text(), "\"9a0364b9e99bb480dd25e1f0284c8555\"");
-/// assert_eq!(Tag::new(&"x".repeat(65)), None);
-/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Tag([u8; Tag::MAX]);
 

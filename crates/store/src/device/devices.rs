@@ -6,15 +6,6 @@ use super::DeviceModel;
 
 /// The devices of nodes. Nodes on one device wait for each other there, so whoever puts them on
 /// one device here lets their costs add up.
-///
-/// ```
-/// use kiln_store::device::{Combine, DeviceModel, Devices};
-/// let mut devices = Devices::default();
-/// let disk = devices.add(DeviceModel::new(8e-3, 1.0 / 150e6, Combine::Sum));
-/// devices.place("/mnt/disk0", disk);
-/// assert_eq!(devices.of("/mnt/disk0"), Some(0));
-/// assert_eq!(devices.of("elsewhere"), None);
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct Devices {
     models: Vec<DeviceModel>,

@@ -6,17 +6,6 @@ use serde::{Deserialize, Serialize};
 use super::Combine;
 
 /// Another model that the measurements allow.
-///
-/// ```
-/// use kiln_store::device::{Combine, AlternativeModel};
-/// let alternative = AlternativeModel {
-///     read_seconds: 8e-3,
-///     byte_seconds: 1e-8,
-///     combine: Combine::Sum,
-///     piece_bytes: None,
-/// };
-/// assert!(alternative.piece_bytes.is_none());
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlternativeModel {
     /// Seconds of one more read.

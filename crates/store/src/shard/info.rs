@@ -27,16 +27,6 @@ const MAX_RECORD: usize = FIXED + MAX_SPEC + MAX_OBJECT + 32 * MAX_N as usize + 
 const SIZE_KNOWN: u16 = 1;
 
 /// The description that header and trailer of a shard both carry.
-///
-/// ```
-/// use kiln_store::{ShardInfo, SumKind};
-/// let info = ShardInfo {
-///     spec: "rs:10+4".into(), object: "photos.tar".into(), run: [1; 16], source: [0; 16],
-///     index: 3, k: 10, n: 14, alpha: 1, sub_chunk: 1 << 20, segment_stripes: 64, size: None,
-///     sums: SumKind::Crc32c,
-/// };
-/// assert!(info.check().is_ok());
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardInfo {
     /// The code with every parameter, at most 1024 bytes; not interpreted here.

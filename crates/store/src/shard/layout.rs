@@ -264,14 +264,6 @@ impl Layout {
     /// Stripes from the first on that can be verified in a file of so many bytes: those whose
     /// segment is in it up to the end of its checksum table. Whatever a header says, no more can
     /// be read.
-    ///
-    /// ```
-    /// # let layout = kiln_store::Layout::new(2, 4, 64, 2, Some(1100))?;
-    /// assert_eq!(layout.stripes_within(layout.trailer_offset()), 3);
-    /// assert_eq!(layout.stripes_within(layout.trailer_offset() - 1), 2);
-    /// assert_eq!(layout.stripes_within(4096), 0);
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
     #[must_use]
     pub fn stripes_within(&self, bytes: u64) -> u64 {
         if self.tables_end() <= bytes {

@@ -26,12 +26,6 @@ const END: u64 = 512;
 const FOREIGN: &str = "it is not of this shard's digest";
 
 /// Intact ends of a shard. Chunk data may be damaged in any state.
-///
-/// ```
-/// use kiln_store::ShardState;
-/// let heal = |state| state != ShardState::Complete;
-/// assert!(heal(ShardState::NoTrailer));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ShardState {
     /// Header and trailer are.
@@ -58,19 +52,6 @@ pub struct ReadCost {
 }
 
 /// Reads one shard; usable from several threads at once through `&self`.
-///
-/// ```no_run
-/// use kiln_store::{FileBackend, ShardReader, ShardState};
-/// let folder = FileBackend::open("/mnt/disk3")?;
-/// let shard = ShardReader::open(&folder, "photos.tar.03.kiln")?;
-/// assert_eq!(shard.state(), ShardState::Complete);
-/// // The first half of chunk 0's sub-chunks, in one read.
-/// let half = shard.info().alpha / 2;
-/// let mut buf = vec![0; half as usize * shard.layout().sub_len(0)];
-/// let cost = shard.read_runs(0, &[0..half], &mut buf)?;
-/// assert_eq!(cost.runs, 1);
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 pub struct ShardReader {
     file: Box<dyn ReadAt>,
     place: String,

@@ -22,23 +22,6 @@ const VERIFY_PIECE: usize = 1 << 20;
 /// [`ShardWriter::finish`]. Write under a temporary name and rename after `finish`: a shard with
 /// its final name is complete. After an error the writer refuses everything; open the part again
 /// with [`ShardWriter::resume`], or remove it.
-///
-/// ```
-/// use kiln_store::{MemoryBackend, ShardInfo, ShardWriter, SumKind, checksum};
-/// let info = ShardInfo {
-///     spec: "rep:2".into(), object: "log".into(), run: [1; 16], source: [0; 16],
-///     index: 1, k: 1, n: 2, alpha: 1, sub_chunk: 32, segment_stripes: 8, size: None,
-///     sums: SumKind::Crc32c,
-/// };
-/// let disk = MemoryBackend::new();
-/// let mut shard = ShardWriter::create(&disk, ".log.01.kiln.part", &info)?;
-/// let chunk: Vec<u8> = (0..32).collect();
-/// shard.append_chunk(&chunk, &checksum(&chunk).to_le_bytes())?;
-/// let digest = shard.seal()?;
-/// // The object had 30 bytes: the chunk's last two are padding.
-/// shard.finish(30, &[digest, digest])?;
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 pub struct ShardWriter {
     file: Box<dyn Append>,
     name: String,
