@@ -22,20 +22,11 @@ const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 /// A volume with its threads.
 ///
 /// ```
-/// # use std::{collections::BTreeMap, sync::Arc, sync::atomic::{AtomicU8, Ordering}};
-/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
-/// # use kiln_store::{Backend, MemoryBackend};
+/// # use std::sync::{Arc, atomic::{AtomicU8, Ordering}};
 /// use kiln_volume::{CreateRequest, OpenRequest, OwnedOp, Rim, Running, Volume};
-/// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-/// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-/// # for id in ["a", "b", "c"] {
-/// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-/// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-/// # }
-/// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
 /// # let ids = AtomicU8::new(0);
-/// # let rim = Rim::new(pool, move || [ids.fetch_add(1, Ordering::Relaxed); 16], || 1);
-/// # let rim = Arc::new(rim);
+/// # let ids = move || [ids.fetch_add(1, Ordering::Relaxed); 16];
+/// # let rim = Arc::new(Rim::new(kiln_pool::example_pool()?, ids, || 1));
 /// let create = CreateRequest { segment: 256 << 10, log: 1 << 20, ..CreateRequest::of(1 << 20) };
 /// Volume::create(&rim, "disk", &create)?;
 /// let running = Running::start(Volume::open(&rim, "disk", &OpenRequest::of("example"))?);

@@ -54,20 +54,11 @@ impl Op<'_> {
 /// ends this process, as long as no more nodes are lost than the pool's codes tolerate.
 ///
 /// ```
-/// # use std::{collections::BTreeMap, sync::Arc, sync::atomic::{AtomicU8, Ordering}};
-/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
-/// # use kiln_store::{Backend, MemoryBackend};
+/// # use std::sync::{Arc, atomic::{AtomicU8, Ordering}};
 /// use kiln_volume::{CreateRequest, Op, OpenRequest, Rim, Volume};
-/// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-/// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-/// # for id in ["a", "b", "c"] {
-/// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-/// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-/// # }
-/// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
 /// # let ids = AtomicU8::new(0);
-/// # let rim = Rim::new(pool, move || [ids.fetch_add(1, Ordering::Relaxed); 16], || 1);
-/// # let rim = Arc::new(rim);
+/// # let ids = move || [ids.fetch_add(1, Ordering::Relaxed); 16];
+/// # let rim = Arc::new(Rim::new(kiln_pool::example_pool()?, ids, || 1));
 /// let create = CreateRequest { segment: 256 << 10, log: 1 << 20, ..CreateRequest::of(64 << 20) };
 /// Volume::create(&rim, "disk", &create)?;
 /// let volume = Volume::open(&rim, "disk", &OpenRequest::of("example"))?;
@@ -75,6 +66,8 @@ impl Op<'_> {
 /// let mut bytes = [1; 8192];
 /// volume.read(4096, &mut bytes)?;
 /// assert!(bytes[..4096].iter().all(|byte| *byte == 0) && bytes[4096..] == [7; 4096]);
+/// let extents = volume.extents(0, 64 << 20, 10)?;
+/// assert_eq!(extents, [(8192, false), (4096, true), ((64 << 20) - 12288, false)]);
 /// volume.close()?;
 /// # Ok::<(), kiln_volume::VolumeError>(())
 /// ```
@@ -380,31 +373,6 @@ impl Volume {
 
     /// Ranges that may hold data, and those that are zeros: how many blocks from one on are of
     /// which kind, up to a limit.
-    ///
-    /// ```
-    /// # use std::{collections::BTreeMap, sync::Arc, sync::atomic::{AtomicU8, Ordering}};
-    /// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// # use kiln_volume::{CreateRequest, Op, OpenRequest, Rim, Volume};
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-    /// # let mut disks: BTreeMap<String, Arc<dyn Backend>> = BTreeMap::new();
-    /// # for id in ["a", "b", "c"] {
-    /// #     config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-    /// #     disks.insert(id.into(), Arc::new(MemoryBackend::new()));
-    /// # }
-    /// # let pool = Pool::create(config, &|node| Ok(disks[&node.id].clone()))?;
-    /// # let ids = AtomicU8::new(0);
-    /// # let rim = Rim::new(pool, move || [ids.fetch_add(1, Ordering::Relaxed); 16], || 1);
-    /// # let rim = Arc::new(rim);
-    /// # let (segment, log) = (256 << 10, 1 << 20);
-    /// # let create = CreateRequest { segment, log, ..CreateRequest::of(1 << 20) };
-    /// # Volume::create(&rim, "disk", &create)?;
-    /// # let volume = Volume::open(&rim, "disk", &OpenRequest::of("example"))?;
-    /// volume.write(&[Op::Write { offset: 8192, bytes: &[7; 4096] }])?;
-    /// let extents = volume.extents(0, 1 << 20, 10)?;
-    /// assert_eq!(extents, [(8192, false), (4096, true), ((1 << 20) - 12288, false)]);
-    /// # Ok::<(), kiln_volume::VolumeError>(())
-    /// ```
     ///
     /// # Errors
     /// [`VolumeError::Usage`] past the end.
