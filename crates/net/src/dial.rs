@@ -13,6 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::runtime::{Answer, PendingRequest, VirtualRuntime};
+use super::silence::{Greetings, LONGEST};
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
 use crate::NetError;
@@ -21,6 +22,8 @@ use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
 
 /// A connection must be made within this time.
 const CONNECT: Duration = Duration::from_secs(5);
+/// Interval at which a connection compares its wait with the patience that others' answers leave.
+const LOOK: Duration = Duration::from_millis(25);
 /// Time that a failed write waits for a message that the other side sent before.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -47,10 +50,11 @@ enum Transport {
 
 impl Peer {
     /// Begins to connect, on the runtime given. Failure to connect is the answer to the requests.
-    pub fn connect(
+    pub(crate) fn connect(
         runtime: &tokio::runtime::Handle,
         address: &Address,
         key: Option<ClusterKey>,
+        greetings: &Arc<Greetings>,
     ) -> Peer {
         // Bounded by the link: it answers requests that are too many at once.
         let (requests, asked) = mpsc::unbounded_channel();
@@ -62,6 +66,7 @@ impl Peer {
             start: Instant::now(),
             ended: ended.clone(),
             why: Arc::clone(&why),
+            greetings: Arc::clone(greetings),
         };
         runtime.spawn(dialer.run(asked));
         Peer { address: address.to_string(), transport: Transport::Task(requests), ended, why }
@@ -116,6 +121,7 @@ struct Dialer {
     start: Instant,
     ended: Arc<AtomicBool>,
     why: Reason,
+    greetings: Arc<Greetings>,
 }
 
 /// A report of one half of a connection.
@@ -131,7 +137,13 @@ impl Dialer {
         let mut halves = tokio::task::JoinSet::new();
         let (tell, mut heard) = mpsc::channel(64);
         // Questions that come meanwhile wait in the channel.
-        let first = match self.connect().await {
+        let connected = tokio::select! {
+            connected = self.connect() => connected,
+            () = self.run_out_of_patience(true) => Err(self.silent()),
+        };
+        // An agent that has made a key plausible lives: it may have to find a place for us.
+        let mut silent = std::pin::pin!(self.run_out_of_patience(self.address.plain));
+        let first = match connected {
             Ok(stream) => {
                 let (reading, writing) = tokio::io::split(stream);
                 let (writer, queue) = mpsc::unbounded_channel();
@@ -155,9 +167,14 @@ impl Dialer {
                     ConnectionEvent::Frame(frame) => Event::Frame(frame),
                     ConnectionEvent::Ended(error) => Event::Closed(error),
                 },
+                () = &mut silent, if link.is_greeting() => Event::Closed(self.silent()),
                 () = sleep_until(self.start + link.wake_at()) => Event::Tick,
             };
+            let greeted = link.is_greeting();
             self.take(&mut link, &mut post, event);
+            if greeted && !link.is_greeting() && !link.has_ended() {
+                self.greetings.answered(self.start.elapsed());
+            }
         }
         self.ended.store(true, Ordering::Release);
         asked.close();
@@ -185,9 +202,22 @@ impl Dialer {
         post.act(actions);
     }
 
+    /// Waits until an agent that lives would have answered. A `hasty` wait ends the earlier, the
+    /// sooner others have answered.
+    async fn run_out_of_patience(&self, hasty: bool) {
+        let patience = || if hasty { self.greetings.patience() } else { LONGEST };
+        while self.start.elapsed() < patience() {
+            sleep(LOOK).await;
+        }
+    }
+
+    /// Notes that the agent is silent; returns the error.
+    fn silent(&self) -> io::Error {
+        self.greetings.silent(&self.address.to_string(), self.start.elapsed())
+    }
+
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {
-        let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-        timeout(CONNECT, self.dial()).await.map_err(late)?
+        timeout(CONNECT, self.dial()).await.unwrap_or_else(|_| Err(self.silent()))
     }
 
     async fn dial(&self) -> io::Result<Box<dyn Stream>> {

@@ -31,6 +31,7 @@ mod buffers;
 mod key;
 mod runtime;
 mod stream;
+mod silence;
 mod dial;
 mod remote;
 mod disk;

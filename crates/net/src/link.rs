@@ -235,6 +235,11 @@ impl Link {
         self.state == State::Ended
     }
 
+    /// Returns whether the other side has yet to answer the greeting.
+    pub(crate) fn is_greeting(&self) -> bool {
+        self.state == State::Greeting
+    }
+
     /// Returns the reason of the end, once the link is over.
     pub(crate) fn end_reason(&self) -> Option<&End> {
         self.ended.as_ref()
@@ -388,6 +393,8 @@ impl Link {
     fn closed(&mut self, error: &io::Error) {
         let op = match self.state {
             State::Connecting => NetOperation::Connect,
+            // Silent: as good as not connected, and not to be tried again at once.
+            State::Greeting if error.kind() == io::ErrorKind::TimedOut => NetOperation::Connect,
             _ => NetOperation::Talk,
         };
         let (kind, text) = match (self.state, error.kind()) {

@@ -23,6 +23,7 @@ use super::dial::Peer;
 #[cfg(any(test, feature = "sim"))]
 use super::runtime::VirtualRuntime;
 use super::runtime::{PendingRequest, Runtime, Taken, Turn};
+use super::silence::Greetings;
 use super::{Address, ClusterKey};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NetError, NetOperation, Result};
@@ -99,6 +100,7 @@ struct Inner {
     /// Connections by which repairs are ordered, by address: many repairs share one, since every
     /// handshake costs thousands of bytes.
     orders: Mutex<BTreeMap<String, Arc<Peer>>>,
+    greetings: Arc<Greetings>,
 }
 
 impl fmt::Debug for Network {
@@ -137,7 +139,8 @@ impl Network {
 
     fn on(runtime: Runtime) -> Network {
         let (priority, orders) = (Priority::Client, Mutex::default());
-        Network { inner: Arc::new(Inner { runtime, priority, orders }) }
+        let greetings = Arc::default();
+        Network { inner: Arc::new(Inner { runtime, priority, orders, greetings }) }
     }
 
     /// The place of the agent at this address. Connects when it is first used, and again after
@@ -207,7 +210,13 @@ impl Network {
     fn connect(&self, address: &Address) -> Result<Peer> {
         match &self.inner.runtime {
             Runtime::Real { runtime: Some(runtime), key, .. } => {
-                Ok(Peer::connect(runtime.handle(), address, key.clone()))
+                let (greetings, place) = (&self.inner.greetings, address.to_string());
+                greetings.check(&place).map_err(|source| NetError::Io {
+                    op: NetOperation::Connect,
+                    place,
+                    source,
+                })?;
+                Ok(Peer::connect(runtime.handle(), address, key.clone(), greetings))
             }
             Runtime::Real { .. } => Err(NetError::protocol("the network is shutting down")),
             Runtime::Simulated(simulation) => Ok(Peer::simulated(simulation, address)),

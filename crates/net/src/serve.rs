@@ -272,8 +272,10 @@ impl Peers {
             match address.parse() {
                 Ok(to) => {
                     let runtime = tokio::runtime::Handle::current();
-                    self.known
-                        .insert(address.clone(), Peer::connect(&runtime, &to, self.key.clone()));
+                    // Fragments are big and their senders patient: no haste after others.
+                    let greetings = Arc::default();
+                    let peer = Peer::connect(&runtime, &to, self.key.clone(), &greetings);
+                    self.known.insert(address.clone(), peer);
                 }
                 Err(error) => {
                     let answer = Err(error);

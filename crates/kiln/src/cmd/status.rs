@@ -241,5 +241,10 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
         })
         .collect();
     text += &table(&head, &rows);
+    for node in &status.nodes {
+        if let Some(why) = &node.why {
+            text += &format!("{} cannot be asked: {why}\n", node.id);
+        }
+    }
     Stream::Stdout.text(&text)
 }

@@ -2,6 +2,8 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -259,4 +261,42 @@ fn creating_a_pool_makes_the_key_and_waits_for_the_agents() {
     rig.kiln("pool create folders.toml -c rs:1+1 --node f0 --node f1 --key no.key").ok();
     assert!(!rig.path("no.key").exists());
     drop(agents);
+}
+
+/// Stopped processes: the system accepts connections for them, and they never answer. With m of
+/// them every command ends within seconds, where each of them used to cost fifteen, and says which
+/// they are.
+#[test]
+fn stopped_agents_cost_commands_little() {
+    let scene = Scene::new("rs:3+2", 7, &[3_000_000, 100]);
+    let signal = |scene: &Scene, node: usize, signal: &str| {
+        let pid = scene.agents[node].as_ref().unwrap().pid().to_string();
+        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+    };
+    [1, 4].iter().for_each(|node| signal(&scene, *node, "-STOP"));
+    fs::write(scene.rig.path("input"), data(50_000, 9)).unwrap();
+    for (words, code) in [
+        ("get o0 -o back --force", 0),
+        ("get o1 -o back --force", 0),
+        ("put input new", 0),
+        ("ls", 0),
+        ("status", 1),
+        ("cp pool:new copy", 0),
+        ("rm new", 0),
+    ] {
+        let begin = Instant::now();
+        let ended = scene.rig.kiln(&format!("{words} --key cluster.key"));
+        let took = begin.elapsed();
+        if words == "status" {
+            for node in ["n1", "n4"] {
+                let line = format!("{node} cannot be asked: ");
+                let line = ended.stdout.lines().find(|said| said.starts_with(&line));
+                assert!(line.is_some_and(|line| line.contains("silent")), "{}", ended.stdout);
+            }
+        }
+        ended.code(code);
+        assert!(took < Duration::from_secs(9), "{words} took {took:?}");
+    }
+    [1, 4].iter().for_each(|node| signal(&scene, *node, "-CONT"));
+    scene.is_whole();
 }

@@ -13,7 +13,7 @@ fn the_reason_of_the_end_is_kept_for_who_comes_later() {
     // Refused before a byte is sent: there is no key.
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("kiln://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let peer = Peer::connect(runtime.handle(), &address, None);
+    let peer = Peer::connect(runtime.handle(), &address, None, &Arc::default());
     while !peer.has_ended() {
         std::thread::yield_now();
     }
@@ -40,7 +40,7 @@ fn the_end_can_be_seen_when_its_answer_comes() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("kiln+plain://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let peer = Arc::new(Peer::connect(runtime.handle(), &address, None));
+    let peer = Arc::new(Peer::connect(runtime.handle(), &address, None, &Arc::default()));
     let (tell, told) = mpsc::channel();
     let asked = Arc::clone(&peer);
     peer.ask(PendingRequest {
@@ -68,7 +68,7 @@ fn a_refusal_is_kept_for_later_requests() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("kiln+plain://{}", listener.local_addr().unwrap()).parse().unwrap();
-    let peer = Peer::connect(runtime.handle(), &address, None);
+    let peer = Peer::connect(runtime.handle(), &address, None, &Arc::default());
     let mut stream = listener.accept().unwrap().0;
     let hello = runtime.block_on(async {
         stream.set_nonblocking(true).unwrap();
@@ -92,5 +92,35 @@ fn a_refusal_is_kept_for_later_requests() {
         });
         let answer = told.recv().unwrap();
         assert!(matches!(&answer, Err(NetError::Refused { .. })), "{answer:?}");
+    }
+}
+
+/// A stopped process: the system accepts connections for it, and nothing answers. Once others have
+/// answered, it costs little, and the next one that asks nothing at all.
+#[test]
+fn a_silent_agent_is_noticed_soon_and_remembered() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    for scheme in ["kiln+plain", "kiln"] {
+        let greetings = Arc::new(Greetings::default());
+        greetings.answered(Duration::from_millis(5));
+        let folder = tempfile::tempdir().unwrap();
+        let key = ClusterKey::create(&folder.path().join("key")).unwrap();
+        let address = format!("{scheme}://{}", listener.local_addr().unwrap());
+        let (begin, parsed) = (Instant::now(), address.parse().unwrap());
+        let peer = Peer::connect(runtime.handle(), &parsed, Some(key), &greetings);
+        let (tell, told) = mpsc::channel();
+        peer.ask(PendingRequest {
+            message: Message::List { after: String::new() },
+            payload: bytes::Bytes::new(),
+            priority: Priority::Client,
+            patience: Duration::from_secs(60),
+            answer: Box::new(move |answer| tell.send(answer.map(|_| ())).unwrap()),
+        });
+        let error = told.recv().unwrap().unwrap_err();
+        assert!(begin.elapsed() < Duration::from_secs(4), "{scheme}: {:?}", begin.elapsed());
+        assert!(error.to_string().contains("silent"), "{error}");
+        assert!(matches!(error, NetError::Io { op: crate::NetOperation::Connect, .. }));
+        assert!(greetings.check(&address).is_err());
     }
 }
