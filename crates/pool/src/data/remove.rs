@@ -29,6 +29,36 @@ impl ObjectWriter<'_> {
         end.unwrap_or_else(|| Err(PoolError::Internal { what: "a removal without an end".into() }))
     }
 
+    /// Removes an object only if its data has the identity that the caller knows.
+    ///
+    /// ```
+    /// # use kiln_pool::PutRequest;
+    /// # use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
+    /// # let pool = kiln_pool::example_pool()?;
+    /// let settings = Settings::new(&Silent);
+    /// let req = PutRequest { name: "a", run: [2; 16], now_ms: 0, replace: false };
+    /// pool.put(&req, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
+    /// let remove = |known| pool.writer().remove_over("a", known, [3; 16], 1, &settings);
+    /// assert!(matches!(remove([1; 16]), Err(PoolError::Conflict { .. })));
+    /// remove([2; 16])?;
+    /// # Ok::<(), kiln_stripe::PoolError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`PoolError::Conflict`]: it has other data; as [`ObjectWriter::remove`].
+    pub fn remove_over(
+        &self,
+        name: &str,
+        known: [u8; 16],
+        run: [u8; 16],
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
+        let ends = self.remove_each(&[(name, run)], Some(known), now_ms, settings)?;
+        let end = ends.into_iter().next();
+        end.unwrap_or_else(|| Err(PoolError::Internal { what: "a removal without an end".into() }))
+    }
+
     /// Removes several objects, as [`ObjectWriter::remove`] does each of them, of which each has an
     /// identity. They share locks, questions and syncs.
     ///
@@ -54,6 +84,17 @@ impl ObjectWriter<'_> {
         now_ms: u64,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<()>>> {
+        self.remove_each(objects, None, now_ms, settings)
+    }
+
+    /// Removes objects, each of data with the `known` identity where there is one.
+    fn remove_each(
+        &self,
+        objects: &[(&str, [u8; 16])],
+        known: Option<[u8; 16]>,
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<()>>> {
         check_together(objects.iter().map(|(name, _)| *name))?;
         let mut changes = Vec::with_capacity(objects.len());
         for (name, _) in objects {
@@ -63,9 +104,12 @@ impl ObjectWriter<'_> {
         let mut were_removed = Vec::new();
         let removed = self.manifests.commit_all(&changes, settings, |of, found| {
             let (name, run) = objects[of];
-            if found.data().is_none() {
+            let Some(there) = found.data() else {
                 were_removed.extend(found.newest.is_some().then_some(of));
                 return Err(PoolError::NoObject { name: name.to_owned() });
+            };
+            if known.is_some_and(|known| known != there.run) {
+                return Err(PoolError::Conflict { name: name.to_owned() });
             }
             Ok(Some(Manifest {
                 pool: self.map.config.id_bytes(),

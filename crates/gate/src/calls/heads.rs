@@ -1,0 +1,252 @@
+//! Headers of objects: those that are kept, those that ask, those that answer.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::error::{Code, GateError, Result};
+use crate::object::Conditions;
+use crate::record::ObjectRecord;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::times;
+
+/// Headers that are kept with an object and given back.
+const KEPT: [&str; 6] = [
+    "cache-control",
+    "content-disposition",
+    "content-encoding",
+    "content-language",
+    "content-type",
+    "expires",
+];
+/// Most bytes of a user's metadata.
+const MAX_META: usize = 2048;
+/// Most bytes of one of the headers that are kept.
+const MAX_HEADER: usize = 4096;
+/// Begins the name of a header of a user's metadata.
+const META: &str = "x-amz-meta-";
+
+/// Returns the headers and the metadata of an object that a request makes.
+pub(super) fn kept(req: &Request) -> Result<(BTreeMap<String, String>, BTreeMap<String, String>)> {
+    let (mut headers, mut meta, mut bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
+    let text = |name: &str| {
+        req.header(name).ok_or_else(|| {
+            GateError::new(Code::InvalidArgument, format!("{name}: it is no UTF-8"))
+        })
+    };
+    for name in req.headers.keys().map(http::HeaderName::as_str) {
+        if let Some(own) = name.strip_prefix(META) {
+            let values = req.headers.get_all(name).iter();
+            let values: Vec<&str> =
+                values.filter_map(|value| std::str::from_utf8(value.as_bytes()).ok()).collect();
+            let value = match values.len() {
+                0 => text(name)?.to_owned(),
+                _ => values.join(","),
+            };
+            bytes += own.len() + value.len();
+            meta.insert(own.to_owned(), value);
+        } else if KEPT.contains(&name) {
+            let mut value = text(name)?.to_owned();
+            if name == "content-encoding" {
+                // The framing of the payload is none of the object.
+                let words = value.split(',').map(str::trim);
+                value = words.filter(|word| *word != "aws-chunked").collect::<Vec<_>>().join(",");
+            }
+            if value.len() > MAX_HEADER {
+                return Err(GateError::new(Code::InvalidArgument, format!("{name}: too long")));
+            }
+            if !value.is_empty() {
+                headers.insert(name.to_owned(), value);
+            }
+        }
+    }
+    if bytes > MAX_META {
+        let why = "metadata: it has more than 2048 bytes";
+        return Err(GateError::new(Code::MetadataTooLarge, why));
+    }
+    Ok((headers, meta))
+}
+
+/// Returns the demands of a change on what is there.
+pub(super) fn conditions(req: &Request) -> Result<Conditions> {
+    let if_none = match req.header("if-none-match") {
+        None => false,
+        Some("*") => true,
+        Some(_) => {
+            let why = "If-None-Match: of a change only * is supported";
+            return Err(GateError::new(Code::NotImplemented, why));
+        }
+    };
+    let if_match = req.header("if-match").map(|etag| bare(etag).to_owned());
+    Ok(Conditions { if_match, if_none })
+}
+
+/// An entity tag without quotes.
+fn bare(etag: &str) -> &str {
+    etag.trim().trim_start_matches("W/").trim_matches('"')
+}
+
+/// Returns whether one of a list of entity tags is the object's.
+fn has(list: &str, record: &ObjectRecord) -> bool {
+    list.split(',').any(|etag| bare(etag) == "*" || bare(etag) == record.etag)
+}
+
+/// The names of the headers with which a read asks for a certain state of the object.
+pub(super) struct Asks {
+    pub matching: &'static str,
+    pub none: &'static str,
+    pub modified: &'static str,
+    pub unmodified: &'static str,
+}
+
+/// Those of a read itself.
+pub(super) const READ: Asks = Asks {
+    matching: "if-match",
+    none: "if-none-match",
+    modified: "if-modified-since",
+    unmodified: "if-unmodified-since",
+};
+
+/// Those of the source of a copy.
+pub(super) const COPY: Asks = Asks {
+    matching: "x-amz-copy-source-if-match",
+    none: "x-amz-copy-source-if-none-match",
+    modified: "x-amz-copy-source-if-modified-since",
+    unmodified: "x-amz-copy-source-if-unmodified-since",
+};
+
+/// Checks what a read asks for; `true`: the client has this state of the object already.
+pub(super) fn is_known(req: &Request, asks: &Asks, record: &ObjectRecord) -> Result<bool> {
+    let failed = |name: &str| {
+        Err(GateError::new(Code::PreconditionFailed, format!("{name}: the object is another")))
+    };
+    let seconds = record.modified_ms / 1000;
+    let time = |name: &str| req.header(name).and_then(times::parse_http);
+    match (req.header(asks.matching), time(asks.unmodified)) {
+        (Some(list), _) if !has(list, record) => return failed(asks.matching),
+        (None, Some(time)) if seconds > time => return failed(asks.unmodified),
+        _ => {}
+    }
+    Ok(match (req.header(asks.none), time(asks.modified)) {
+        (Some(list), _) => has(list, record),
+        (None, Some(time)) => seconds <= time,
+        _ => false,
+    })
+}
+
+/// The part of an object that a read asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    pub range: Range<u64>,
+    /// It is a part of the object only.
+    pub partial: bool,
+}
+
+/// Returns the range that a header names; `None`: it is no range, and is ignored.
+///
+/// # Errors
+/// [`Code::InvalidRange`]: nothing of the object lies in it.
+pub(super) fn range_of(header: Option<&str>, size: u64) -> Result<Option<Range<u64>>> {
+    let Some(spec) = header.and_then(|header| header.trim().strip_prefix("bytes=")) else {
+        return Ok(None);
+    };
+    let Some((first, last)) = spec.split_once('-') else { return Ok(None) };
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let range = match (first.trim(), last.trim()) {
+        ("", last) => match number(last) {
+            Some(last) => size.saturating_sub(last)..size,
+            None => return Ok(None),
+        },
+        (first, "") => match number(first) {
+            Some(first) => first..size,
+            None => return Ok(None),
+        },
+        (first, last) => match (number(first), number(last)) {
+            (Some(first), Some(last)) if first <= last => first..size.min(last.saturating_add(1)),
+            _ => return Ok(None),
+        },
+    };
+    match range.is_empty() {
+        true => Err(GateError::new(Code::InvalidRange, "Range: nothing of the object is in it")),
+        false => Ok(Some(range)),
+    }
+}
+
+/// Returns the bytes of an object that a read asks for.
+pub(super) fn wanted(req: &Request, record: &ObjectRecord) -> Result<Wanted> {
+    if let Some(number) = req.number("partNumber")? {
+        let mut start = 0;
+        for part in &record.parts {
+            if part.number.max(1) == number {
+                return Ok(Wanted { range: start..start + part.size, partial: true });
+            }
+            start += part.size;
+        }
+        return match number {
+            1 => Ok(Wanted { range: 0..record.size, partial: record.size > 0 }),
+            _ => Err(GateError::new(Code::InvalidRange, "partNumber: there is none")),
+        };
+    }
+    Ok(match range_of(req.header("range"), record.size)? {
+        Some(range) => Wanted { range, partial: true },
+        None => Wanted { range: 0..record.size, partial: false },
+    })
+}
+
+/// Begins the answer to a read.
+pub(super) fn answer(req: &Request, record: &ObjectRecord, wanted: &Wanted) -> Reply {
+    let mut reply = Reply::new(if wanted.partial { 206 } else { 200 })
+        .with("accept-ranges", "bytes")
+        .with("etag", format!("\"{}\"", record.etag))
+        .with("last-modified", times::http(record.modified_ms));
+    if !record.headers.contains_key("content-type") && req.word("response-content-type").is_none() {
+        reply = reply.with("content-type", "binary/octet-stream");
+    }
+    for name in KEPT {
+        let asked = req.word(&format!("response-{name}")).map(str::to_owned);
+        if let Some(value) = asked.or_else(|| record.headers.get(name).cloned()) {
+            reply = reply.with(name, value);
+        }
+    }
+    for (name, value) in &record.meta {
+        reply = reply.with(&format!("{META}{name}"), value);
+    }
+    if wanted.partial {
+        let (first, last) = (wanted.range.start, wanted.range.end.saturating_sub(1));
+        reply = reply.with("content-range", format!("bytes {first}-{last}/{}", record.size));
+    }
+    if req.number("partNumber").is_ok_and(|number| number.is_some()) && record.upload.is_some() {
+        reply = reply.with("x-amz-mp-parts-count", record.parts.len().to_string());
+    }
+    let asked = req.header("x-amz-checksum-mode") == Some("ENABLED");
+    match &record.checksum {
+        Some(checksum) if asked && !wanted.partial => {
+            let name = format!("x-amz-checksum-{}", checksum.kind.to_ascii_lowercase());
+            reply.with(&name, &checksum.value).with("x-amz-checksum-type", checksum.of_type())
+        }
+        _ => reply,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_those_of_http() {
+        let of = |header| range_of(Some(header), 10);
+        assert_eq!(of("bytes=0-3").unwrap(), Some(0..4));
+        assert_eq!(of("bytes=4-").unwrap(), Some(4..10));
+        assert_eq!(of("bytes=4-100").unwrap(), Some(4..10));
+        assert_eq!(of("bytes=-3").unwrap(), Some(7..10));
+        assert_eq!(of("bytes=-30").unwrap(), Some(0..10));
+        assert_eq!(of("bytes=9-18446744073709551615").unwrap(), Some(9..10));
+        for ignored in ["bytes=3-1", "bytes=a-b", "lines=1-2", "bytes=1-2,4-5", "bytes=", "-"] {
+            assert_eq!(of(ignored).unwrap(), None, "{ignored}");
+        }
+        for none in ["bytes=10-", "bytes=10-20", "bytes=-0"] {
+            assert_eq!(of(none).unwrap_err().code, Code::InvalidRange, "{none}");
+        }
+        assert_eq!(range_of(None, 10).unwrap(), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! Lists of objects and of uploads.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::access::Right;
+use crate::calls::Call;
+use crate::error::{Code, GateError, Result};
+use crate::listing::{Entry, ListRequest, Page};
+use crate::record::ObjectRecord;
+use crate::reply::Reply;
+use crate::request::{Request, encoded};
+use crate::times;
+use crate::xml::Writer;
+
+/// Most entries of a page.
+const MAX_PAGE: u32 = 1000;
+
+/// How texts of keys are written.
+#[derive(Copy, Clone)]
+struct Texts {
+    url: bool,
+}
+
+impl Texts {
+    fn of(req: &Request) -> Result<Texts> {
+        match req.word("encoding-type") {
+            None | Some("") => Ok(Texts { url: false }),
+            Some("url") => Ok(Texts { url: true }),
+            Some(_) => Err(GateError::new(Code::InvalidArgument, "encoding-type: it is url")),
+        }
+    }
+
+    fn show(self, text: &str) -> String {
+        if self.url { encoded(text, true) } else { text.to_owned() }
+    }
+
+    fn note(self, document: &mut Writer) {
+        if self.url {
+            document.text("EncodingType", "url");
+        }
+    }
+}
+
+fn token_of(after: &str) -> String {
+    URL_SAFE_NO_PAD.encode(after)
+}
+
+fn after_token(token: &str) -> Result<String> {
+    let bytes = URL_SAFE_NO_PAD.decode(token).ok();
+    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).filter(|after| !after.is_empty()).ok_or_else(
+        || GateError::new(Code::InvalidArgument, "continuation-token: it is not of this server"),
+    )
+}
+
+impl Call<'_> {
+    /// The page that a query asks for.
+    fn page_of(&self, bucket: &str, after: String) -> Result<(ListRequest, Page)> {
+        let req = self.req;
+        let word = |name: &str| req.word(name).unwrap_or("").to_owned();
+        let most = req.number("max-keys")?.unwrap_or(MAX_PAGE).min(MAX_PAGE) as usize;
+        let (prefix, delimiter) = (word("prefix"), word("delimiter"));
+        let list = ListRequest { prefix, delimiter, after, most };
+        let page = self.gate.list(&self.gate.bucket(bucket)?, &list)?;
+        Ok((list, page))
+    }
+
+    pub(super) fn list_objects(&mut self, bucket: &str) -> Result<Reply> {
+        self.need(bucket, Right::Read)?;
+        let texts = Texts::of(self.req)?;
+        let second = self.req.word("list-type") == Some("2");
+        let word = |name: &str| self.req.word(name).unwrap_or("");
+        let token = self.req.word("continuation-token");
+        let after = match (second, token) {
+            (true, Some(token)) => after_token(token)?,
+            (true, None) => word("start-after").to_owned(),
+            _ => word("marker").to_owned(),
+        };
+        let (list, page) = self.page_of(bucket, after)?;
+        let mut document = Writer::new("ListBucketResult");
+        document.text("Name", bucket).text("Prefix", texts.show(&list.prefix));
+        document.show("MaxKeys", list.most).show("IsTruncated", page.next.is_some());
+        texts.note(&mut document);
+        if !list.delimiter.is_empty() {
+            document.text("Delimiter", texts.show(&list.delimiter));
+        }
+        if second {
+            document.show("KeyCount", page.entries.len());
+            if let Some(token) = token {
+                document.text("ContinuationToken", token);
+            }
+            if let Some(start) = self.req.word("start-after") {
+                document.text("StartAfter", texts.show(start));
+            }
+            if let Some(next) = &page.next {
+                document.text("NextContinuationToken", token_of(next));
+            }
+        } else {
+            document.text("Marker", texts.show(&list.after));
+            if let Some(next) = &page.next {
+                document.text("NextMarker", texts.show(next));
+            }
+        }
+        let owner = !second || word("fetch-owner") == "true";
+        self.entries(&mut document, &page, texts, "Contents", owner);
+        Ok(Reply::xml(document))
+    }
+
+    /// Every object has one version, which is called `null`.
+    pub(super) fn list_versions(&mut self, bucket: &str) -> Result<Reply> {
+        self.need(bucket, Right::Read)?;
+        let texts = Texts::of(self.req)?;
+        let after = self.req.word("key-marker").unwrap_or("").to_owned();
+        let (list, page) = self.page_of(bucket, after)?;
+        let mut document = Writer::new("ListVersionsResult");
+        document.text("Name", bucket).text("Prefix", texts.show(&list.prefix));
+        document.text("KeyMarker", texts.show(&list.after)).text("VersionIdMarker", "");
+        document.show("MaxKeys", list.most).show("IsTruncated", page.next.is_some());
+        texts.note(&mut document);
+        if !list.delimiter.is_empty() {
+            document.text("Delimiter", texts.show(&list.delimiter));
+        }
+        if let Some(next) = &page.next {
+            document.text("NextKeyMarker", texts.show(next)).text("NextVersionIdMarker", "null");
+        }
+        self.entries(&mut document, &page, texts, "Version", true);
+        Ok(Reply::xml(document))
+    }
+
+    fn entries(
+        &self,
+        document: &mut Writer,
+        page: &Page,
+        texts: Texts,
+        name: &'static str,
+        owner: bool,
+    ) {
+        for entry in &page.entries {
+            match entry {
+                Entry::Object(key, record) => {
+                    document.within(name, |one| {
+                        one.text("Key", texts.show(key));
+                        if name == "Version" {
+                            one.text("VersionId", "null").text("IsLatest", "true");
+                        }
+                        self.describe(one, record, owner);
+                    });
+                }
+                Entry::Prefix(prefix) => {
+                    document.within("CommonPrefixes", |one| {
+                        one.text("Prefix", texts.show(prefix));
+                    });
+                }
+            }
+        }
+    }
+
+    fn describe(&self, one: &mut Writer, record: &ObjectRecord, owner: bool) {
+        one.text("LastModified", times::iso(record.modified_ms));
+        one.text("ETag", format!("\"{}\"", record.etag)).show("Size", record.size);
+        one.text("StorageClass", "STANDARD");
+        if let Some(checksum) = &record.checksum {
+            one.text("ChecksumAlgorithm", &checksum.kind).text("ChecksumType", checksum.of_type());
+        }
+        if owner {
+            one.within("Owner", |owner| {
+                owner.text("ID", &self.key.id).text("DisplayName", &self.key.id);
+            });
+        }
+    }
+
+    pub(super) fn list_uploads(&mut self, bucket: &str) -> Result<Reply> {
+        self.need(bucket, Right::Read)?;
+        let texts = Texts::of(self.req)?;
+        let word = |name: &str| self.req.word(name).unwrap_or("");
+        let most = self.req.number("max-uploads")?.unwrap_or(MAX_PAGE).min(MAX_PAGE) as usize;
+        let (prefix, delimiter) = (word("prefix"), word("delimiter"));
+        let marker = (word("key-marker"), word("upload-id-marker"));
+        let at = self.gate.bucket(bucket)?;
+        let mut uploads = self.gate.uploads(&at, prefix)?;
+        uploads.retain(|(key, id, _)| match marker.1 {
+            "" => marker.0.is_empty() || key.as_str() > marker.0,
+            _ => (key.as_str(), id.as_str()) > marker,
+        });
+        let more = uploads.len() > most;
+        uploads.truncate(most);
+        let mut document = Writer::new("ListMultipartUploadsResult");
+        document.text("Bucket", bucket).text("KeyMarker", texts.show(marker.0));
+        document.text("UploadIdMarker", marker.1).text("Prefix", texts.show(prefix));
+        document.show("MaxUploads", most).show("IsTruncated", more);
+        texts.note(&mut document);
+        if let (true, Some((key, id, _))) = (more, uploads.last()) {
+            document.text("NextKeyMarker", texts.show(key)).text("NextUploadIdMarker", id);
+        }
+        let mut groups: Vec<String> = Vec::new();
+        for (key, id, record) in &uploads {
+            let rest = &key[prefix.len()..];
+            if let Some(at) = rest.find(delimiter).filter(|_| !delimiter.is_empty()) {
+                groups.push(key[..prefix.len() + at + delimiter.len()].to_owned());
+                continue;
+            }
+            document.within("Upload", |one| {
+                one.text("Key", texts.show(key)).text("UploadId", id);
+                one.text("StorageClass", "STANDARD");
+                one.text("Initiated", times::iso(record.begun_ms));
+            });
+        }
+        groups.dedup();
+        for group in groups {
+            document.within("CommonPrefixes", |one| {
+                one.text("Prefix", texts.show(&group));
+            });
+        }
+        Ok(Reply::xml(document))
+    }
+}

@@ -1,0 +1,149 @@
+//! Objects read.
+
+use std::io;
+use std::io::Write;
+
+use kiln_stripe::PoolError;
+
+use crate::access::Right;
+use crate::calls::{Call, heads};
+use crate::error::{Code, GateError, Result};
+use crate::gate::Seen;
+use crate::record::{BucketRecord, ObjectRecord};
+use crate::reply::{Answer, Client, Reply};
+use crate::times;
+use crate::xml::Writer;
+
+/// Times that a read starts again because the object was replaced under it.
+const RETRIES: usize = 5;
+
+/// Sends the head of an answer with the first byte: until then a read can start again.
+struct Late<'a> {
+    client: Option<&'a mut dyn Client>,
+    head: Option<(Reply, u64)>,
+    out: Option<Box<dyn Write + 'a>>,
+}
+
+impl Late<'_> {
+    fn begin(&mut self) -> io::Result<()> {
+        if let (Some((head, length)), Some(client)) = (self.head.take(), self.client.take()) {
+            self.out = Some(client.begin(head, length)?);
+        }
+        Ok(())
+    }
+}
+
+impl Write for Late<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.begin()?;
+        self.out.as_mut().map_or(Err(io::ErrorKind::BrokenPipe.into()), |out| out.write(bytes))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.as_mut().map_or(Ok(()), |out| out.flush())
+    }
+}
+
+impl Call<'_> {
+    /// The object that a request is about.
+    pub(super) fn found(&self) -> Result<(BucketRecord, Seen<ObjectRecord>)> {
+        let (bucket, key) = self.req.place();
+        self.need(bucket, Right::Read)?;
+        if self.req.word("versionId").is_some_and(|version| version != "null") {
+            let why = "versionId: there are no versions";
+            return Err(GateError::new(Code::InvalidArgument, why));
+        }
+        let at = self.gate.bucket(bucket)?;
+        let seen = self.gate.object(&at, key)?;
+        Ok((at, seen))
+    }
+
+    fn not_modified(record: &ObjectRecord) -> Reply {
+        let reply = Reply::new(304).with("etag", format!("\"{}\"", record.etag));
+        reply.with("last-modified", times::http(record.modified_ms))
+    }
+
+    pub(super) fn head_object(&mut self) -> Result<Reply> {
+        let (_, seen) = self.found()?;
+        if heads::is_known(self.req, &heads::READ, &seen.record)? {
+            return Ok(Self::not_modified(&seen.record));
+        }
+        let wanted = heads::wanted(self.req, &seen.record)?;
+        let length = wanted.range.end - wanted.range.start;
+        Ok(heads::answer(self.req, &seen.record, &wanted).with("content-length", length.to_string()))
+    }
+
+    pub(super) fn get_object(&mut self, client: &mut dyn Client) -> Result<Answer> {
+        let (_, key) = self.req.place();
+        let mut tries = 0;
+        loop {
+            let (at, seen) = self.found()?;
+            if heads::is_known(self.req, &heads::READ, &seen.record)? {
+                return Ok(Self::not_modified(&seen.record).into());
+            }
+            let wanted = heads::wanted(self.req, &seen.record)?;
+            let head = heads::answer(self.req, &seen.record, &wanted);
+            let length = wanted.range.end - wanted.range.start;
+            if length == 0 {
+                return Ok(head.into());
+            }
+            let mut late =
+                Late { client: Some(&mut *client), head: Some((head, length)), out: None };
+            let end = self.gate.read_object(&at, key, &seen, wanted.range, &mut late);
+            let begun = late.head.is_none();
+            match end {
+                Ok(()) => return Ok(Answer::Sent(Ok(()))),
+                Err(error) if begun => return Ok(Answer::Sent(Err(error.into()))),
+                // It may have been replaced since its record was read.
+                Err(PoolError::NoObject { .. }) if tries < RETRIES => tries += 1,
+                Err(PoolError::NoObject { .. }) => {
+                    let why = "object: its data is not in the pool";
+                    return Err(GateError::new(Code::InternalError, why));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    pub(super) fn object_attributes(&mut self) -> Result<Reply> {
+        let (_, seen) = self.found()?;
+        let record = &seen.record;
+        let asked: Vec<&str> = self.req.headers.get_all("x-amz-object-attributes").iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(',').map(str::trim))
+            .collect();
+        let mut document = Writer::new("GetObjectAttributesResponse");
+        for name in asked {
+            match name {
+                "ETag" => {
+                    document.text("ETag", &record.etag);
+                }
+                "ObjectSize" => {
+                    document.show("ObjectSize", record.size);
+                }
+                "StorageClass" => {
+                    document.text("StorageClass", "STANDARD");
+                }
+                "Checksum" => {
+                    if let Some(checksum) = &record.checksum {
+                        document.within("Checksum", |one| {
+                            one.text(&format!("Checksum{}", checksum.kind), &checksum.value);
+                            one.text("ChecksumType", checksum.of_type());
+                        });
+                    }
+                }
+                "ObjectParts" if record.upload.is_some() => {
+                    document.within("ObjectParts", |one| {
+                        one.show("TotalPartsCount", record.parts.len());
+                    });
+                }
+                "ObjectParts" => {}
+                _ => {
+                    let why = "x-amz-object-attributes: one of them is unknown";
+                    return Err(GateError::new(Code::InvalidArgument, why));
+                }
+            }
+        }
+        Ok(Reply::xml(document).with("last-modified", times::http(record.modified_ms)))
+    }
+}

@@ -1,0 +1,139 @@
+//! Objects put, copied and removed.
+
+use crate::access::Right;
+use crate::calls::{Call, heads, stubs};
+use crate::digest::Kind;
+use crate::error::{Code, GateError, Result};
+use crate::gate::Seen;
+use crate::object::NewObject;
+use crate::record::{BucketRecord, Checksum, ObjectRecord};
+use crate::reply::Reply;
+use crate::request::decoded;
+use crate::times;
+use crate::xml::Writer;
+
+/// Most bytes that one copy takes.
+const MAX_COPY: u64 = 5 << 30;
+
+/// Adds a checksum's headers to an answer.
+pub(super) fn with_checksum(reply: Reply, checksum: Option<&Checksum>) -> Reply {
+    match checksum {
+        Some(checksum) => {
+            let name = format!("x-amz-checksum-{}", checksum.kind.to_ascii_lowercase());
+            reply.with(&name, &checksum.value).with("x-amz-checksum-type", checksum.of_type())
+        }
+        None => reply,
+    }
+}
+
+/// The source of a copy.
+pub(super) struct CopySource {
+    pub at: BucketRecord,
+    pub key: String,
+    pub seen: Seen<ObjectRecord>,
+    /// It is the object that the copy goes to.
+    pub same: bool,
+}
+
+impl Call<'_> {
+    /// What a request says of the object that it makes.
+    pub(super) fn new_object(&self) -> Result<NewObject> {
+        stubs::refuse_unkept(self.req)?;
+        let (headers, meta) = heads::kept(self.req)?;
+        Ok(NewObject { headers, meta, conditions: heads::conditions(self.req)? })
+    }
+
+    pub(super) fn put_object(&mut self) -> Result<Reply> {
+        let place = self.req.place();
+        self.need(place.0, Right::Write)?;
+        let new = self.new_object()?;
+        let gate = self.gate;
+        let record = gate.put_object(place, new, &mut self.payload()?)?;
+        let reply = Reply::new(200).with("etag", format!("\"{}\"", record.etag));
+        Ok(with_checksum(reply, record.checksum.as_ref()))
+    }
+
+    pub(super) fn delete_object(&mut self) -> Result<Reply> {
+        let (bucket, key) = self.req.place();
+        self.need(bucket, Right::Write)?;
+        if self.req.word("versionId").is_some_and(|version| version != "null") {
+            let why = "versionId: there are no versions";
+            return Err(GateError::new(Code::InvalidArgument, why));
+        }
+        let at = self.gate.bucket(bucket)?;
+        let conditions = heads::conditions(self.req)?;
+        match self.gate.delete_object(&at, key, &conditions) {
+            Err(error) if error.code == Code::NoSuchKey && conditions.if_match.is_none() => {}
+            end => end?,
+        }
+        Ok(Reply::new(204))
+    }
+
+    /// Finds the source of a copy, and checks what the request demands of it.
+    pub(super) fn copy_source(&self) -> Result<CopySource> {
+        let wrong = |why: &str| {
+            GateError::new(Code::InvalidArgument, format!("x-amz-copy-source: {why}"))
+        };
+        let header = self.req.header("x-amz-copy-source").unwrap_or("");
+        let (header, version) = match header.split_once("?versionId=") {
+            Some((path, version)) => (path, Some(version)),
+            None => (header, None),
+        };
+        if version.is_some_and(|version| version != "null") {
+            return Err(wrong("there are no versions"));
+        }
+        let path = decoded(header, false).ok_or_else(|| wrong("it is no text when decoded"))?;
+        let path = path.strip_prefix('/').unwrap_or(&path);
+        let (bucket, key) = path.split_once('/').ok_or_else(|| wrong("it has no key"))?;
+        self.need(bucket, Right::Read)?;
+        let at = self.gate.bucket(bucket)?;
+        let seen = self.gate.object(&at, key)?;
+        if heads::is_known(self.req, &heads::COPY, &seen.record)? {
+            let why = "x-amz-copy-source-if: the source is another";
+            return Err(GateError::new(Code::PreconditionFailed, why));
+        }
+        if seen.record.size > MAX_COPY && !self.req.headers.contains_key("x-amz-copy-source-range") {
+            return Err(wrong("it has more than 5 GiB; copy it in parts"));
+        }
+        let same = self.req.place() == (bucket, key);
+        Ok(CopySource { at, key: key.to_owned(), seen, same })
+    }
+
+    pub(super) fn copy_object(&mut self) -> Result<Reply> {
+        let place = self.req.place();
+        self.need(place.0, Right::Write)?;
+        let mut new = self.new_object()?;
+        let source = self.copy_source()?;
+        let replace = match self.req.header("x-amz-metadata-directive") {
+            None | Some("COPY") => false,
+            Some("REPLACE") => true,
+            Some(_) => {
+                let why = "x-amz-metadata-directive: it is COPY or REPLACE";
+                return Err(GateError::new(Code::InvalidArgument, why));
+            }
+        };
+        if source.same && !replace {
+            let why = "copy: onto itself it must replace the metadata";
+            return Err(GateError::new(Code::InvalidRequest, why));
+        }
+        let record = &source.seen.record;
+        if !replace {
+            (new.headers, new.meta) = (record.headers.clone(), record.meta.clone());
+        }
+        let kept = record.checksum.as_ref().filter(|sum| sum.of_type() == "FULL_OBJECT");
+        let asked = self.req.header("x-amz-checksum-algorithm").and_then(Kind::parse);
+        let kind = asked.or_else(|| kept.and_then(|checksum| Kind::parse(&checksum.kind)));
+        let (range, gate) = (0..record.size, self.gate);
+        let from = (&source.at, source.key.as_str());
+        let copy = gate.while_reading(from, &source.seen, range, kind, |body| {
+            gate.put_object(place, new, body)
+        })?;
+        let mut document = Writer::new("CopyObjectResult");
+        document.text("ETag", format!("\"{}\"", copy.etag));
+        document.text("LastModified", times::iso(copy.modified_ms));
+        if let Some(checksum) = &copy.checksum {
+            document.text(&format!("Checksum{}", checksum.kind), &checksum.value);
+        }
+        Ok(Reply::xml(document))
+    }
+}

@@ -1,0 +1,235 @@
+//! Checksums of payloads: the entity tag, and those that clients name.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use crc_fast::{CrcAlgorithm, Digest as Crc};
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Digest as _, Sha256};
+
+use crate::record::Checksum;
+
+/// An algorithm of S3's additional checksums.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Crc32,
+    Crc32C,
+    Crc64Nvme,
+    Sha1,
+    Sha256,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 5] =
+        [Kind::Crc32, Kind::Crc32C, Kind::Crc64Nvme, Kind::Sha1, Kind::Sha256];
+
+    /// Returns its name, as S3 writes it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Crc32 => "CRC32",
+            Kind::Crc32C => "CRC32C",
+            Kind::Crc64Nvme => "CRC64NVME",
+            Kind::Sha1 => "SHA1",
+            Kind::Sha256 => "SHA256",
+        }
+    }
+
+    /// Returns the header that has its value.
+    pub(crate) fn header(self) -> String {
+        format!("x-amz-checksum-{}", self.name().to_ascii_lowercase())
+    }
+
+    /// Reads a name.
+    pub(crate) fn parse(name: &str) -> Option<Kind> {
+        Kind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Reads the name of a header.
+    pub(crate) fn of_header(header: &str) -> Option<Kind> {
+        Kind::parse(header.strip_prefix("x-amz-checksum-")?)
+    }
+
+    fn crc(self) -> Option<CrcAlgorithm> {
+        match self {
+            Kind::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
+            Kind::Crc32C => Some(CrcAlgorithm::Crc32Iscsi),
+            Kind::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
+            Kind::Sha1 | Kind::Sha256 => None,
+        }
+    }
+
+    /// Returns how many bytes its value has.
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Kind::Crc32 | Kind::Crc32C => 4,
+            Kind::Crc64Nvme => 8,
+            Kind::Sha1 => 20,
+            Kind::Sha256 => 32,
+        }
+    }
+}
+
+/// One checksum in the making.
+#[derive(Clone)]
+pub(crate) enum Hasher {
+    Crc(Kind, Crc),
+    Sha1(Sha1),
+    Sha256(Sha256),
+}
+
+impl fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.kind().name())
+    }
+}
+
+impl Hasher {
+    /// Begins one.
+    pub(crate) fn new(kind: Kind) -> Hasher {
+        match (kind, kind.crc()) {
+            (_, Some(crc)) => Hasher::Crc(kind, Crc::new(crc)),
+            (Kind::Sha1, _) => Hasher::Sha1(Sha1::new()),
+            _ => Hasher::Sha256(Sha256::new()),
+        }
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Hasher::Crc(kind, _) => *kind,
+            Hasher::Sha1(_) => Kind::Sha1,
+            Hasher::Sha256(_) => Kind::Sha256,
+        }
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        match self {
+            Hasher::Crc(_, crc) => crc.update(bytes),
+            Hasher::Sha1(sha) => sha.update(bytes),
+            Hasher::Sha256(sha) => sha.update(bytes),
+        }
+    }
+
+    /// Returns the value, most significant byte first.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        match self {
+            Hasher::Crc(kind, crc) => crc.finalize().to_be_bytes()[8 - kind.bytes()..].to_vec(),
+            Hasher::Sha1(sha) => sha.finalize().to_vec(),
+            Hasher::Sha256(sha) => sha.finalize().to_vec(),
+        }
+    }
+}
+
+/// Computes a checksum of bytes at hand.
+pub(crate) fn checksum(kind: Kind, bytes: &[u8]) -> Checksum {
+    let mut hasher = Hasher::new(kind);
+    hasher.update(bytes);
+    Checksum { kind: kind.name().to_owned(), value: to_base64(&hasher.finish()) }
+}
+
+/// The checksum of two pieces from those of each; `None`: the algorithm cannot do that.
+pub(crate) fn joined(kind: Kind, first: &[u8], second: &[u8], second_len: u64) -> Option<Vec<u8>> {
+    let number = |bytes: &[u8]| bytes.iter().fold(0u64, |sum, byte| sum << 8 | u64::from(*byte));
+    let sum = crc_fast::checksum_combine(kind.crc()?, number(first), number(second), second_len);
+    Some(sum.to_be_bytes()[8 - kind.bytes()..].to_vec())
+}
+
+/// All digests of one payload.
+#[derive(Debug)]
+pub(crate) struct Digests {
+    md5: Md5,
+    /// Of the payload as it was signed.
+    pub signed: Option<Hasher>,
+    /// The one that the client named.
+    pub named: Option<Hasher>,
+}
+
+impl Digests {
+    pub(crate) fn new(signed: bool, named: Option<Kind>) -> Digests {
+        let signed = signed.then(|| Hasher::new(Kind::Sha256));
+        Digests { md5: Md5::new(), signed, named: named.map(Hasher::new) }
+    }
+
+    pub(crate) fn update(&mut self, bytes: &[u8]) {
+        self.md5.update(bytes);
+        for hasher in self.signed.iter_mut().chain(&mut self.named) {
+            hasher.update(bytes);
+        }
+    }
+
+    /// Returns the MD5 of what came so far.
+    pub(crate) fn md5(&self) -> [u8; 16] {
+        let digest = self.md5.clone().finalize();
+        std::array::from_fn(|at| digest[at])
+    }
+}
+
+/// The MD5 of bytes at hand.
+pub(crate) fn md5(bytes: &[u8]) -> [u8; 16] {
+    let digest = Md5::digest(bytes);
+    std::array::from_fn(|at| digest[at])
+}
+
+/// The SHA-256 of bytes at hand, in hex.
+pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Bytes in lower-case hex.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Bytes of hex digits; `None`: they are none.
+pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| Some((digit(pair[0])? * 16 + digit(*pair.get(1)?)?) as u8)).collect()
+}
+
+/// Bytes in base64.
+pub(crate) fn to_base64(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// Bytes of base64; `None`: it is none.
+pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Check values of `123456789` from the catalogue of CRCs and the standards of the hashes.
+    #[test]
+    fn checksums_are_the_known_ones() {
+        let of = |kind| {
+            let mut hasher = Hasher::new(kind);
+            hasher.update(b"1234");
+            hasher.update(b"56789");
+            hex(&hasher.finish())
+        };
+        assert_eq!(of(Kind::Crc32), "cbf43926");
+        assert_eq!(of(Kind::Crc32C), "e3069283");
+        assert_eq!(of(Kind::Crc64Nvme), "ae8b14860a799888");
+        assert_eq!(of(Kind::Sha1), "f7c3bc1d808e04732adf679965ccc34ca7ae3441");
+        assert_eq!(hex(&md5(b"")), "d41d8cd98f00b204e9800998ecf8427e");
+        assert_eq!(unhex("cbF4"), Some(vec![0xcb, 0xf4]));
+        assert_eq!((unhex("c"), unhex("zz")), (None, None));
+        for kind in [Kind::Crc32, Kind::Crc32C, Kind::Crc64Nvme] {
+            let of = |bytes: &[u8]| from_base64(&checksum(kind, bytes).value).unwrap();
+            let both = joined(kind, &of(b"1234"), &of(b"56789"), 5);
+            assert_eq!(both, Some(of(b"123456789")));
+        }
+        for kind in Kind::ALL {
+            assert_eq!(Hasher::new(kind).finish().len(), kind.bytes());
+            assert_eq!(Kind::of_header(&kind.header()), Some(kind));
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! Uploads in parts: begun, continued, completed, aborted.
+//!
+//! A part is written once, as data of the object that it will belong to; completing an upload
+//! writes one record that names its parts. From the moment at which an upload is marked as
+//! `completing` nobody aborts it, so that no part of an object in force is removed.
+
+use std::io::Read;
+
+use crate::digest::{self, Kind};
+use crate::error::{Code, GateError, Result};
+use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
+use crate::names;
+use crate::object::{Conditions, Incoming, NewObject};
+use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord, UploadRecord};
+
+/// Least bytes of a part that is not the last one.
+pub(crate) const MIN_PART: u64 = 5 << 20;
+/// Greatest number of a part.
+pub(crate) const MAX_PARTS: u32 = 10_000;
+
+/// An upload among a bucket's.
+#[derive(Copy, Clone, Debug)]
+pub(crate) struct UploadOf<'a> {
+    /// Name of the bucket.
+    pub bucket: &'a str,
+    /// Key of the object.
+    pub key: &'a str,
+    /// Identity of the upload.
+    pub id: &'a str,
+}
+
+/// A part as the client that completes an upload names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NamedPart {
+    /// Its number.
+    pub number: u32,
+    /// Its entity tag.
+    pub etag: String,
+    /// Its checksum in base64, where it was given.
+    pub checksum: Option<String>,
+}
+
+/// Refuses numbers that no part can have.
+pub(crate) fn check_number(number: u32) -> Result<()> {
+    match (1..=MAX_PARTS).contains(&number) {
+        true => Ok(()),
+        false => Err(GateError::new(
+            Code::InvalidArgument,
+            format!("part number: it is between 1 and {MAX_PARTS}"),
+        )),
+    }
+}
+
+impl Gate {
+    /// Begins an upload, and returns its identity.
+    pub(crate) fn begin_upload(
+        &self,
+        (bucket, key): (&str, &str),
+        new: NewObject,
+        checksum_kind: Option<Kind>,
+        full: bool,
+    ) -> Result<String> {
+        names::check_key(key)?;
+        let (at, id) = (self.bucket(bucket)?, fresh_id());
+        let record = UploadRecord {
+            begun_ms: now_ms(),
+            headers: new.headers,
+            meta: new.meta,
+            checksum_kind: checksum_kind.map(|kind| kind.name().to_owned()),
+            checksum_full: full,
+            completing: false,
+        };
+        self.write(&names::upload(&at.id, key, &id), &record, &[], None)?;
+        self.still_there(bucket, &at)?;
+        Ok(id)
+    }
+
+    /// Finds an upload.
+    pub(crate) fn upload(&self, of: UploadOf<'_>) -> Result<(BucketRecord, Seen<UploadRecord>)> {
+        names::check_key(of.key)?;
+        let at = self.bucket(of.bucket)?;
+        let none = || GateError::new(Code::NoSuchUpload, "upload: there is none of this id");
+        let plain = of.id.len() == 32 && of.id.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !plain {
+            return Err(none());
+        }
+        let seen = self.see(&names::upload(&at.id, of.key, of.id))?.ok_or_else(none)?;
+        Ok((at, seen))
+    }
+
+    /// Puts a part; one of the same number is replaced.
+    pub(crate) fn put_part(
+        &self,
+        of: UploadOf<'_>,
+        number: u32,
+        body: &mut dyn Incoming,
+    ) -> Result<PartRecord> {
+        check_number(number)?;
+        let (at, _) = self.upload(of)?;
+        let id = format!("{}-{number:05}-{}", of.id, &fresh_id()[..8]);
+        let data = names::data(&at.id, of.key, &id);
+        let size = body.length();
+        match size {
+            // The pool has no use for data of no bytes.
+            0 => {
+                let read = body.read(&mut [0; 1]);
+                read.map_err(|error| crate::object::failure_of(body, error.into()))?;
+            }
+            _ => self.put_verified(&data, body)?,
+        }
+        let (md5, checksum) = body.verified();
+        let etag = digest::hex(&md5);
+        let part = PartRecord { id, number, size, etag, modified_ms: now_ms(), checksum };
+        let name = names::part(&at.id, of.id, number);
+        for _ in 0..RETRIES {
+            // Data of the one before is left: a completion that has begun may want it.
+            let over = self.see::<PartRecord>(&name)?.map(|seen| seen.run);
+            if let Written::Done(_) = self.write(&name, &part, &[], over)? {
+                // It may have been aborted, or completed, meanwhile.
+                self.upload(of)?;
+                return Ok(part);
+            }
+        }
+        Err(contended())
+    }
+
+    /// Lists the parts of an upload in order, those after a number.
+    pub(crate) fn list_parts(&self, of: UploadOf<'_>, after: u32) -> Result<Vec<PartRecord>> {
+        let (at, _) = self.upload(of)?;
+        let names = self.names(&names::parts(&at.id, of.id))?;
+        let parts = self.see_all::<PartRecord>(&names)?.into_iter().flatten();
+        Ok(parts.filter(|part| part.number > after).collect())
+    }
+
+    /// Completes an upload: the object of its parts is in force when this returns.
+    pub(crate) fn complete(
+        &self,
+        of: UploadOf<'_>,
+        named: &[NamedPart],
+        expected: Option<&Checksum>,
+        conditions: &Conditions,
+    ) -> Result<ObjectRecord> {
+        let (at, seen) = match self.upload(of) {
+            // A client that did not hear of its end asks again.
+            Err(error) if error.code == Code::NoSuchUpload => return self.completed(of, error),
+            found => found?,
+        };
+        let parts = self.chosen(&at, of, named)?;
+        let record = whole(of, &seen.record, parts, expected)?;
+        let name = names::upload(&at.id, of.key, of.id);
+        let marked = UploadRecord { completing: true, ..seen.record };
+        let Written::Done(mark) = self.write(&name, &marked, &[], Some(seen.run))? else {
+            return Err(contended());
+        };
+        let there = self.see::<ObjectRecord>(&names::record(&at.id, of.key))?;
+        let done = there.is_some_and(|there| there.record.upload.as_deref() == Some(of.id));
+        let refused = conditions.check(None).is_err() || *conditions != Conditions::default();
+        if !done {
+            let end = self.commit_parts(&at, of, &record, conditions);
+            if let Err(error) = end {
+                if refused && error.code == Code::PreconditionFailed {
+                    // It may be aborted, or completed otherwise.
+                    let open = UploadRecord { completing: false, ..marked };
+                    self.write(&name, &open, &[], Some(mark))?;
+                }
+                return Err(error);
+            }
+        }
+        self.forget_upload(&at, of, &record)?;
+        Ok(record)
+    }
+
+    /// Makes the object of an upload the one in force; its parts stay whatever happens.
+    fn commit_parts(
+        &self,
+        at: &BucketRecord,
+        of: UploadOf<'_>,
+        record: &ObjectRecord,
+        conditions: &Conditions,
+    ) -> Result<()> {
+        let there = self.see::<ObjectRecord>(&names::record(&at.id, of.key))?;
+        conditions.check(there.as_ref().map(|there| &there.record))?;
+        self.commit((of.bucket, at), of.key, record, &[], conditions)
+    }
+
+    /// An upload that is not there: it may have become the object that is.
+    fn completed(&self, of: UploadOf<'_>, error: GateError) -> Result<ObjectRecord> {
+        let at = self.bucket(of.bucket)?;
+        match self.see::<ObjectRecord>(&names::record(&at.id, of.key))? {
+            Some(there) if there.record.upload.as_deref() == Some(of.id) => Ok(there.record),
+            _ => Err(error),
+        }
+    }
+
+    /// The parts that a client named, as they were put.
+    fn chosen(
+        &self,
+        at: &BucketRecord,
+        of: UploadOf<'_>,
+        named: &[NamedPart],
+    ) -> Result<Vec<PartRecord>> {
+        if named.is_empty() || named.len() > MAX_PARTS as usize {
+            return Err(GateError::new(Code::MalformedXML, "parts: none, or too many are named"));
+        }
+        if named.windows(2).any(|pair| pair[0].number >= pair[1].number) {
+            return Err(GateError::new(Code::InvalidPartOrder, "parts: they are not in order"));
+        }
+        let wanted: Vec<String> =
+            named.iter().map(|part| names::part(&at.id, of.id, part.number)).collect();
+        let found = self.see_all::<PartRecord>(&wanted)?;
+        let mut parts = Vec::with_capacity(named.len());
+        for (named, found) in named.iter().zip(found) {
+            let wrong = |why: &str| {
+                GateError::new(Code::InvalidPart, format!("part {}: {why}", named.number))
+            };
+            let part = found.ok_or_else(|| wrong("it was not uploaded"))?;
+            let has = part.checksum.as_ref().map(|checksum| &checksum.value);
+            if part.etag != named.etag {
+                return Err(wrong("it has another entity tag"));
+            }
+            if named.checksum.is_some() && has.is_some() && named.checksum.as_ref() != has {
+                return Err(wrong("it has another checksum"));
+            }
+            parts.push(part);
+        }
+        if parts.iter().rev().skip(1).any(|part| part.size < MIN_PART) {
+            let why = "parts: one that is not the last has less than 5 MiB";
+            return Err(GateError::new(Code::EntityTooSmall, why));
+        }
+        Ok(parts)
+    }
+
+    /// Aborts an upload, and removes its parts.
+    pub(crate) fn abort(&self, of: UploadOf<'_>) -> Result<()> {
+        for _ in 0..RETRIES {
+            let (at, seen) = self.upload(of)?;
+            if seen.record.completing {
+                let why = "upload: it is being completed; complete it again to end it";
+                return Err(GateError::new(Code::OperationAborted, why));
+            }
+            let name = names::upload(&at.id, of.key, of.id);
+            if let Written::Done(_) = self.remove(&name, seen.run)? {
+                return self.forget_parts(&at, of, &ObjectRecord::default());
+            }
+        }
+        Err(contended())
+    }
+
+    /// Removes what is left of an upload that became an object.
+    fn forget_upload(
+        &self,
+        at: &BucketRecord,
+        of: UploadOf<'_>,
+        object: &ObjectRecord,
+    ) -> Result<()> {
+        let name = names::upload(&at.id, of.key, of.id);
+        self.discard(&[name]);
+        self.forget_parts(at, of, object)
+    }
+
+    /// Removes the records of an upload's parts, and data that is not an object's.
+    fn forget_parts(
+        &self,
+        at: &BucketRecord,
+        of: UploadOf<'_>,
+        object: &ObjectRecord,
+    ) -> Result<()> {
+        let mut names = self.names(&names::parts(&at.id, of.id))?;
+        let prefix = names::data(&at.id, of.key, of.id);
+        let data = self.names(&prefix)?;
+        let keeps = |name: &String| {
+            let id = name.rsplit('/').next().unwrap_or_default();
+            object.parts.iter().any(|part| part.id == id)
+        };
+        names.extend(data.into_iter().filter(|name| !keeps(name)));
+        self.discard(&names);
+        Ok(())
+    }
+
+    /// Lists the uploads of a bucket with a prefix that are not complete, by key and id.
+    pub(crate) fn uploads(
+        &self,
+        at: &BucketRecord,
+        prefix: &str,
+    ) -> Result<Vec<(String, String, UploadRecord)>> {
+        let root = names::uploads(&at.id);
+        let names = self.names(&(root.clone() + &names::encode(prefix)))?;
+        let records = self.see_all::<UploadRecord>(&names)?;
+        let upload = |(name, record): (&String, Option<UploadRecord>)| {
+            let (key, id) = name.strip_prefix(&root)?.rsplit_once('/')?;
+            Some((names::decode(key)?, id.to_owned(), record?))
+        };
+        Ok(names.iter().zip(records).filter_map(upload).collect())
+    }
+}
+
+/// The object that the parts of an upload make.
+fn whole(
+    of: UploadOf<'_>,
+    upload: &UploadRecord,
+    parts: Vec<PartRecord>,
+    expected: Option<&Checksum>,
+) -> Result<ObjectRecord> {
+    let mut sums = Vec::with_capacity(16 * parts.len());
+    for part in &parts {
+        sums.extend(digest::unhex(&part.etag).unwrap_or_default());
+    }
+    let etag = format!("{}-{}", digest::hex(&digest::md5(&sums)), parts.len());
+    let checksum = match upload.checksum_full {
+        true => full(&parts),
+        false => composite(&parts),
+    };
+    if let (Some(expected), Some(found)) = (expected, &checksum)
+        && expected.kind == found.kind
+        && expected.value != found.value
+    {
+        let why = "checksum: it is not the one of the object that the parts make";
+        return Err(GateError::new(Code::BadDigest, why));
+    }
+    Ok(ObjectRecord {
+        size: parts.iter().map(|part| part.size).sum(),
+        etag,
+        modified_ms: now_ms(),
+        headers: upload.headers.clone(),
+        meta: upload.meta.clone(),
+        checksum,
+        parts,
+        upload: Some(of.id.to_owned()),
+    })
+}
+
+/// The values of the parts' checksums, where all have one of one algorithm.
+fn values(parts: &[PartRecord]) -> Option<(Kind, Vec<Vec<u8>>)> {
+    let kind = Kind::parse(&parts.first()?.checksum.as_ref()?.kind)?;
+    let value = |part: &PartRecord| {
+        let checksum = part.checksum.as_ref().filter(|sum| sum.kind == kind.name())?;
+        digest::from_base64(&checksum.value)
+    };
+    Some((kind, parts.iter().map(value).collect::<Option<_>>()?))
+}
+
+/// The checksum of the parts' checksums.
+fn composite(parts: &[PartRecord]) -> Option<Checksum> {
+    let (kind, values) = values(parts)?;
+    let Checksum { kind, value } = digest::checksum(kind, &values.concat());
+    Some(Checksum { kind, value: format!("{value}-{}", parts.len()) })
+}
+
+/// The checksum of the whole, from those of the parts.
+fn full(parts: &[PartRecord]) -> Option<Checksum> {
+    let (kind, values) = values(parts)?;
+    let mut sum = None;
+    for (part, value) in parts.iter().zip(values) {
+        sum = Some(match sum {
+            None => value,
+            Some(before) => digest::joined(kind, &before, &value, part.size)?,
+        });
+    }
+    Some(Checksum { kind: kind.name().to_owned(), value: digest::to_base64(&sum?) })
+}

@@ -1,0 +1,354 @@
+//! Objects: put, read, copied, removed.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::ops::Range;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use kiln_stripe::{PoolError, Source};
+
+use crate::digest::{self, Digests, Kind};
+use crate::error::{Code, GateError, Result};
+use crate::gate::{Gate, InMemory, RETRIES, Seen, Written, contended, fresh_id, now_ms};
+use crate::names;
+use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord};
+
+/// Blocks that wait between the reading and the writing side of a copy.
+const COPY_BLOCKS: usize = 4;
+
+/// Demands on what is there before a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// Only where there is an object of this entity tag, or any for `*`.
+    pub if_match: Option<String>,
+    /// Only where there is none.
+    pub if_none: bool,
+}
+
+impl Conditions {
+    /// Refuses a change that the object in force does not permit.
+    pub(crate) fn check(&self, there: Option<&ObjectRecord>) -> Result<()> {
+        let failed = |what: &str| Err(GateError::new(Code::PreconditionFailed, what));
+        if self.if_none && there.is_some() {
+            return failed("If-None-Match: there is an object of this key");
+        }
+        match (&self.if_match, there) {
+            (Some(_), None) => {
+                Err(GateError::new(Code::NoSuchKey, "If-Match: there is no object of this key"))
+            }
+            (Some(etag), Some(there)) if etag != "*" && *etag != there.etag => {
+                failed("If-Match: the object has another entity tag")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// An object that is to be: all but its data.
+#[derive(Clone, Debug, Default)]
+pub struct NewObject {
+    /// Headers that are given back as they came, by lower-case name.
+    pub headers: BTreeMap<String, String>,
+    /// The user's own metadata.
+    pub meta: BTreeMap<String, String>,
+    /// Demands on what is there.
+    pub conditions: Conditions,
+}
+
+/// Data that is on its way from a client; its end comes only when all of it was verified.
+pub(crate) trait Incoming: Source {
+    /// Returns how many bytes it has.
+    fn length(&self) -> u64;
+
+    /// Returns the error by which it ended before its end.
+    fn failure(&mut self) -> Option<GateError>;
+
+    /// Returns what was verified, after the end: the MD5, and the checksum that was named.
+    fn verified(&self) -> ([u8; 16], Option<Checksum>);
+}
+
+impl Gate {
+    /// Puts an object: it is durable and whole when this returns, or not there.
+    pub(crate) fn put_object(
+        &self,
+        (bucket, key): (&str, &str),
+        new: NewObject,
+        body: &mut dyn Incoming,
+    ) -> Result<ObjectRecord> {
+        names::check_key(key)?;
+        let at = self.bucket(bucket)?;
+        if new.conditions != Conditions::default() {
+            // Before much is read; what counts is the look at the end.
+            let seen = self.see::<ObjectRecord>(&names::record(&at.id, key))?;
+            new.conditions.check(seen.as_ref().map(|seen| &seen.record))?;
+        }
+        let (size, id) = (body.length(), fresh_id());
+        let mut small = Vec::new();
+        let mut parts = Vec::new();
+        if self.is_small(size) {
+            let read = body.read_to_end(&mut small);
+            read.map_err(|error| failure_of(body, error.into()))?;
+        } else {
+            self.put_verified(&names::data(&at.id, key, &id), body)?;
+            parts.push(PartRecord {
+                id,
+                number: 0,
+                size,
+                etag: String::new(),
+                modified_ms: 0,
+                checksum: None,
+            });
+        }
+        let (md5, checksum) = body.verified();
+        let NewObject { headers, meta, conditions } = new;
+        let record = ObjectRecord {
+            size,
+            etag: digest::hex(&md5),
+            modified_ms: now_ms(),
+            headers,
+            meta,
+            checksum,
+            parts,
+            upload: None,
+        };
+        self.commit((bucket, &at), key, &record, &small, &conditions)?;
+        Ok(record)
+    }
+
+    /// Puts data, and gives the client's own failure where it had one.
+    pub(crate) fn put_verified(&self, name: &str, body: &mut dyn Incoming) -> Result<()> {
+        struct Through<'a>(&'a mut dyn Incoming);
+        impl Read for Through<'_> {
+            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+                self.0.read(buf)
+            }
+        }
+        impl Source for Through<'_> {
+            fn size(&self) -> Option<u64> {
+                Some(self.0.length())
+            }
+            fn identity(&self) -> Option<[u8; 16]> {
+                None
+            }
+            fn changed(&mut self) -> io::Result<bool> {
+                Ok(false)
+            }
+        }
+        // All of it was read, or it is not in the pool: an object that is cut short is refused.
+        self.put_data(name, &mut Through(body)).map_err(|error| failure_of(body, error))?;
+        let rest = body.read(&mut [0; 1]).map_err(|error| failure_of(body, error.into()));
+        match rest {
+            Ok(0) => Ok(()),
+            end => {
+                self.discard(&[name.to_owned()]);
+                end.and(Err(GateError::new(Code::InternalError, "payload: longer than it said")))
+            }
+        }
+    }
+
+    /// Makes a record the one in force; data that the one before had is removed.
+    pub(crate) fn commit(
+        &self,
+        (bucket, at): (&str, &BucketRecord),
+        key: &str,
+        record: &ObjectRecord,
+        small: &[u8],
+        conditions: &Conditions,
+    ) -> Result<()> {
+        let name = names::record(&at.id, key);
+        for _ in 0..RETRIES {
+            let seen = self.see::<ObjectRecord>(&name)?;
+            if let Err(error) = conditions.check(seen.as_ref().map(|seen| &seen.record)) {
+                self.discard(&data_names(&at.id, key, record));
+                return Err(error);
+            }
+            let over = seen.as_ref().map(|seen| seen.run);
+            let Written::Done(run) = self.write(&name, record, small, over)? else { continue };
+            if let Some(old) = seen {
+                self.discard(&data_names(&at.id, key, &old.record));
+            }
+            return self.still_there(bucket, at).inspect_err(|_| {
+                if let Ok(Written::Done(_)) = self.remove(&name, run) {
+                    self.discard(&data_names(&at.id, key, record));
+                }
+            });
+        }
+        Err(contended())
+    }
+
+    /// Finds an object.
+    ///
+    /// # Errors
+    /// [`Code::NoSuchKey`], [`Code::NoSuchBucket`]; the pool's errors.
+    pub(crate) fn object(&self, at: &BucketRecord, key: &str) -> Result<Seen<ObjectRecord>> {
+        names::check_key(key)?;
+        let none = || GateError::new(Code::NoSuchKey, "object: there is none of this key");
+        self.see(&names::record(&at.id, key))?.ok_or_else(none)
+    }
+
+    /// Writes a range of an object's data to `out`.
+    ///
+    /// # Errors
+    /// [`PoolError::NoObject`] where it was replaced meanwhile; as the pool's reads.
+    pub(crate) fn read_object(
+        &self,
+        at: &BucketRecord,
+        key: &str,
+        seen: &Seen<ObjectRecord>,
+        range: Range<u64>,
+        out: &mut dyn Write,
+    ) -> Result<(), PoolError> {
+        let closed = |source| PoolError::Output { source };
+        if seen.record.parts.is_empty() {
+            let part = seen.data.get(range.start as usize..range.end as usize).unwrap_or(&[]);
+            return out.write_all(part).map_err(closed);
+        }
+        let mut start = 0;
+        for part in &seen.record.parts {
+            let end = start + part.size;
+            let wanted = range.start.max(start)..range.end.min(end);
+            if wanted.start < wanted.end {
+                let within = wanted.start - start..wanted.end - start;
+                self.read_data(&names::data(&at.id, key, &part.id), within, out)?;
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Reads an object while `act` takes its data; `kind` names a checksum to compute.
+    pub(crate) fn while_reading<T>(
+        &self,
+        (at, key): (&BucketRecord, &str),
+        seen: &Seen<ObjectRecord>,
+        range: Range<u64>,
+        kind: Option<Kind>,
+        act: impl FnOnce(&mut dyn Incoming) -> Result<T>,
+    ) -> Result<T> {
+        let (to, from) = sync_channel(COPY_BLOCKS);
+        let length = range.end - range.start;
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                let mut out = Blocks(to.clone());
+                if let Err(error) = self.read_object(at, key, seen, range, &mut out) {
+                    let _ = to.send(Err(error.into()));
+                }
+            });
+            let digests = Digests::new(false, kind);
+            act(&mut Copied { from, block: Vec::new(), at: 0, length, got: 0, digests, failed: None })
+        })
+    }
+
+    /// Removes an object, if it is there.
+    ///
+    /// # Errors
+    /// [`Code::PreconditionFailed`]; the pool's errors.
+    pub(crate) fn delete_object(
+        &self,
+        at: &BucketRecord,
+        key: &str,
+        conditions: &Conditions,
+    ) -> Result<()> {
+        names::check_key(key)?;
+        let name = names::record(&at.id, key);
+        for _ in 0..RETRIES {
+            let seen = self.see::<ObjectRecord>(&name)?;
+            conditions.check(seen.as_ref().map(|seen| &seen.record))?;
+            let Some(seen) = seen else { return Ok(()) };
+            if let Written::Done(_) = self.remove(&name, seen.run)? {
+                self.discard(&data_names(&at.id, key, &seen.record));
+                return Ok(());
+            }
+        }
+        Err(contended())
+    }
+}
+
+/// Names of the data of an object.
+pub(crate) fn data_names(bucket_id: &str, key: &str, record: &ObjectRecord) -> Vec<String> {
+    record.parts.iter().map(|part| names::data(bucket_id, key, &part.id)).collect()
+}
+
+/// Returns the client's failure where it had one, else the pool's.
+pub(crate) fn failure_of(body: &mut dyn Incoming, error: PoolError) -> GateError {
+    body.failure().unwrap_or_else(|| error.into())
+}
+
+/// The writing side of a copy.
+struct Blocks(SyncSender<Result<Vec<u8>>>);
+
+impl Write for Blocks {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.0.send(Ok(bytes.to_vec()));
+        sent.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The reading side of a copy.
+struct Copied {
+    from: Receiver<Result<Vec<u8>>>,
+    block: Vec<u8>,
+    at: usize,
+    length: u64,
+    got: u64,
+    digests: Digests,
+    failed: Option<GateError>,
+}
+
+impl Read for Copied {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.block.len() {
+            (self.block, self.at) = match self.from.recv() {
+                Ok(Ok(block)) => (block, 0),
+                Ok(Err(error)) => {
+                    self.failed = Some(error);
+                    return Err(io::ErrorKind::Other.into());
+                }
+                Err(_) if self.got == self.length => return Ok(0),
+                Err(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        }
+        let taken = buf.len().min(self.block.len() - self.at);
+        buf[..taken].copy_from_slice(&self.block[self.at..self.at + taken]);
+        self.digests.update(&buf[..taken]);
+        self.at += taken;
+        self.got += taken as u64;
+        Ok(taken)
+    }
+}
+
+impl Source for Copied {
+    fn size(&self) -> Option<u64> {
+        Some(self.length)
+    }
+
+    fn identity(&self) -> Option<[u8; 16]> {
+        None
+    }
+
+    fn changed(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+impl Incoming for Copied {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn failure(&mut self) -> Option<GateError> {
+        self.failed.take()
+    }
+
+    fn verified(&self) -> ([u8; 16], Option<Checksum>) {
+        let named = self.digests.named.clone().map(|hasher| Checksum {
+            kind: hasher.kind().name().to_owned(),
+            value: digest::to_base64(&hasher.finish()),
+        });
+        (self.digests.md5(), named)
+    }
+}

@@ -1,0 +1,464 @@
+//! The payload of a request: its framing undone, and verified before its end is told.
+//!
+//! Bytes pass on as they come, so that memory stays bounded; a reader that gets to the end knows
+//! that length, signatures and checksums are right, and may make what it wrote visible. Any other
+//! end is an error.
+
+use std::io::{self, BufRead, Read};
+
+use kiln_stripe::Source;
+use sha2::{Digest as _, Sha256};
+
+use crate::digest::{self, Digests, Kind};
+use crate::error::{Code, GateError, Result};
+use crate::object::Incoming;
+use crate::record::Checksum;
+use crate::request::Request;
+use crate::signature::Signer;
+
+/// Most bytes of a line between chunks.
+const MAX_LINE: usize = 4096;
+/// Most lines behind the last chunk.
+const MAX_TRAILERS: usize = 16;
+/// Most bytes of an object, or a part, that is put at once.
+const MAX_PUT: u64 = 5 << 30;
+
+/// The payload, as the head of its request announces it.
+#[derive(Debug)]
+pub(crate) struct Announced {
+    /// Bytes, without framing.
+    pub length: u64,
+    /// It comes in chunks of the protocol.
+    chunked: bool,
+    /// Chunks are signed.
+    signed_chunks: bool,
+    /// SHA-256 of all of it in hex.
+    sha256: Option<String>,
+    md5: Option<Vec<u8>>,
+    /// The checksum that the client named, and its value, unless that follows the payload.
+    checksum: Option<(Kind, Option<Vec<u8>>)>,
+}
+
+impl Announced {
+    /// Reads what the head says; `claim` is the claim about the payload that was signed.
+    ///
+    /// # Errors
+    /// A length that is missing or too large, digests that are none.
+    pub(crate) fn of(req: &Request, claim: &str) -> Result<Announced> {
+        let wrong = |code, why: &str| GateError::new(code, why.to_owned());
+        let chunked = claim.starts_with("STREAMING-");
+        let known = [
+            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+            "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER",
+            "STREAMING-UNSIGNED-PAYLOAD-TRAILER",
+        ];
+        if chunked && !known.contains(&claim) {
+            return Err(wrong(Code::NotImplemented, "x-amz-content-sha256: unknown streaming"));
+        }
+        let plain = !chunked && claim != "UNSIGNED-PAYLOAD";
+        if plain && digest::unhex(claim).is_none_or(|bytes| bytes.len() != 32) {
+            return Err(wrong(Code::InvalidArgument, "x-amz-content-sha256: it is no SHA-256"));
+        }
+        let length = match chunked {
+            true => req.header("x-amz-decoded-content-length"),
+            false => req.header("content-length"),
+        };
+        let length: u64 = match length.map(str::parse) {
+            Some(Ok(length)) => length,
+            Some(Err(_)) => return Err(wrong(Code::InvalidArgument, "length: it is no number")),
+            None => return Err(wrong(Code::MissingContentLength, "length: it is not there")),
+        };
+        if length > MAX_PUT {
+            return Err(wrong(Code::EntityTooLarge, "length: it is more than 5 GiB; use parts"));
+        }
+        let md5 = req.header("content-md5").map(|text| {
+            let bytes = digest::from_base64(text).filter(|bytes| bytes.len() == 16);
+            bytes.ok_or_else(|| wrong(Code::InvalidDigest, "Content-MD5: it is none"))
+        });
+        Ok(Announced {
+            length,
+            chunked,
+            signed_chunks: chunked && claim.contains("HMAC"),
+            sha256: plain.then(|| claim.to_ascii_lowercase()),
+            md5: md5.transpose()?,
+            checksum: named_checksum(req)?,
+        })
+    }
+
+    /// Returns whether the client named a digest of any kind.
+    pub(crate) fn has_digest(&self) -> bool {
+        self.md5.is_some() || self.checksum.is_some()
+    }
+}
+
+/// The checksum of the payload that a request names.
+fn named_checksum(req: &Request) -> Result<Option<(Kind, Option<Vec<u8>>)>> {
+    let mut found = None;
+    for kind in Kind::ALL {
+        let Some(text) = req.header(&kind.header()) else { continue };
+        let bytes = digest::from_base64(text).filter(|bytes| bytes.len() == kind.bytes());
+        let bytes = bytes.ok_or_else(|| {
+            GateError::new(Code::InvalidRequest, format!("{}: it is none", kind.header()))
+        })?;
+        if found.replace((kind, Some(bytes))).is_some() {
+            return Err(GateError::new(Code::InvalidRequest, "checksums: only one can be given"));
+        }
+    }
+    if found.is_none()
+        && let Some(trailer) = req.header("x-amz-trailer")
+    {
+        let kind = Kind::of_header(&trailer.trim().to_ascii_lowercase());
+        let unknown = || GateError::new(Code::InvalidRequest, "x-amz-trailer: it is no checksum");
+        found = Some((kind.ok_or_else(unknown)?, None));
+    }
+    Ok(found)
+}
+
+/// A payload that is read.
+pub(crate) struct Payload<R> {
+    raw: R,
+    announced: Announced,
+    signer: Option<Signer>,
+    digests: Digests,
+    got: u64,
+    /// The chunk that is being read.
+    chunk: Option<Chunk>,
+    ended: bool,
+    failed: Option<GateError>,
+}
+
+/// A chunk of the protocol.
+struct Chunk {
+    left: u64,
+    signature: String,
+    sha256: Sha256,
+}
+
+impl<R: BufRead> Payload<R> {
+    /// Reads a payload; `signer` checks the signatures of its chunks.
+    pub(crate) fn new(raw: R, announced: Announced, signer: Option<Signer>) -> Payload<R> {
+        let named = announced.checksum.as_ref().map(|(kind, _)| *kind);
+        let digests = Digests::new(announced.sha256.is_some(), named);
+        let signer = signer.filter(|_| announced.signed_chunks);
+        let (chunk, failed) = (None, None);
+        Payload { raw, announced, signer, digests, got: 0, chunk, ended: false, failed }
+    }
+
+    fn next(&mut self, buf: &mut [u8]) -> Result<usize> {
+        if self.ended || buf.is_empty() {
+            return Ok(0);
+        }
+        if !self.announced.chunked {
+            let left = self.announced.length - self.got;
+            return match left {
+                0 => self.finish().map(|()| 0),
+                _ => self.data(buf, left),
+            };
+        }
+        if self.chunk.is_none() {
+            let chunk = self.chunk_head()?;
+            if chunk.left == 0 {
+                self.check_chunk(chunk)?;
+                self.trailers()?;
+                return self.finish().map(|()| 0);
+            }
+            if chunk.left > self.announced.length - self.got {
+                return Err(incomplete("it is longer than x-amz-decoded-content-length"));
+            }
+            self.chunk = Some(chunk);
+        }
+        let left = self.chunk.as_ref().map_or(0, |chunk| chunk.left);
+        let got = self.data(buf, left)?;
+        if let Some(mut chunk) = self.chunk.take() {
+            chunk.left -= got as u64;
+            if self.signer.is_some() {
+                chunk.sha256.update(&buf[..got]);
+            }
+            if chunk.left > 0 {
+                self.chunk = Some(chunk);
+            } else {
+                self.check_chunk(chunk)?;
+                if !self.line()?.is_empty() {
+                    return Err(incomplete("a chunk does not end where it should"));
+                }
+            }
+        }
+        Ok(got)
+    }
+
+    /// Reads bytes of the payload itself.
+    fn data(&mut self, buf: &mut [u8], most: u64) -> Result<usize> {
+        let most = buf.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+        let got = self.raw.read(&mut buf[..most]).map_err(|error| incomplete(&error.to_string()))?;
+        if got == 0 {
+            return Err(incomplete("it ends before its length"));
+        }
+        self.digests.update(&buf[..got]);
+        self.got += got as u64;
+        Ok(got)
+    }
+
+    /// Reads a line without its end.
+    fn line(&mut self) -> Result<String> {
+        let mut line = Vec::new();
+        let mut raw = (&mut self.raw).take(MAX_LINE as u64);
+        raw.read_until(b'\n', &mut line).map_err(|error| incomplete(&error.to_string()))?;
+        let text = line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n"));
+        let text = text.ok_or_else(|| incomplete("a line of its framing is cut off"))?;
+        String::from_utf8(text.to_vec()).map_err(|_| incomplete("a line of its framing is no text"))
+    }
+
+    fn chunk_head(&mut self) -> Result<Chunk> {
+        let line = self.line()?;
+        let (size, rest) = line.split_once(';').unwrap_or((&line, ""));
+        let size = Some(size.trim()).filter(|size| (1..=16).contains(&size.len()));
+        let left = size.and_then(|size| u64::from_str_radix(size, 16).ok());
+        let left = left.ok_or_else(|| incomplete("a chunk has no length"))?;
+        let signature = rest.trim().strip_prefix("chunk-signature=").unwrap_or("").to_owned();
+        Ok(Chunk { left, signature, sha256: Sha256::new() })
+    }
+
+    fn check_chunk(&mut self, chunk: Chunk) -> Result<()> {
+        match &mut self.signer {
+            Some(signer) => signer.check_chunk(&chunk.sha256.finalize(), &chunk.signature),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads the lines behind the last chunk.
+    fn trailers(&mut self) -> Result<()> {
+        let (mut lines, mut signature) = (String::new(), None);
+        for _ in 0..MAX_TRAILERS {
+            // Some clients leave out the empty line at the end.
+            let line = match self.raw.fill_buf().map(<[u8]>::is_empty) {
+                Ok(true) => String::new(),
+                _ => self.line()?,
+            };
+            if line.is_empty() {
+                break;
+            }
+            let (name, value) = line.split_once(':').unwrap_or((&line, ""));
+            let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
+            if name == "x-amz-trailer-signature" {
+                signature = Some(value.to_owned());
+                continue;
+            }
+            lines += &format!("{name}:{value}\n");
+            if let Some((kind, expected)) = &mut self.announced.checksum
+                && name == kind.header()
+            {
+                let bytes = digest::from_base64(value).filter(|bytes| bytes.len() == kind.bytes());
+                *expected = Some(bytes.ok_or_else(|| {
+                    GateError::new(Code::InvalidRequest, format!("{name}: it is none"))
+                })?);
+            }
+        }
+        match (&self.signer, signature) {
+            (Some(signer), Some(signature)) => signer.check_trailer(&lines, &signature),
+            (Some(_), None) if !lines.is_empty() => {
+                let why = "the lines behind the payload are not signed";
+                Err(GateError::new(Code::SignatureDoesNotMatch, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks all that was announced.
+    fn finish(&mut self) -> Result<()> {
+        if self.got != self.announced.length {
+            return Err(incomplete("it has another length than was announced"));
+        }
+        let bad = |code, what: &str| Err(GateError::new(code, format!("{what}: it does not match")));
+        if self.announced.md5.as_ref().is_some_and(|md5| *md5 != self.digests.md5()) {
+            return bad(Code::BadDigest, "Content-MD5");
+        }
+        let signed = self.digests.signed.take().map(|hasher| digest::hex(&hasher.finish()));
+        if signed != self.announced.sha256 {
+            return bad(Code::XAmzContentSHA256Mismatch, "x-amz-content-sha256");
+        }
+        if let Some((kind, expected)) = &self.announced.checksum {
+            let found = self.digests.named.clone().map(digest::Hasher::finish);
+            match expected {
+                Some(_) if *expected == found => {}
+                _ => return bad(Code::BadDigest, &kind.header()),
+            }
+        }
+        self.ended = true;
+        Ok(())
+    }
+}
+
+fn incomplete(why: &str) -> GateError {
+    GateError::new(Code::IncompleteBody, format!("payload: {why}"))
+}
+
+impl<R: BufRead> Read for Payload<R> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        if self.failed.is_some() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.next(buf).map_err(|error| {
+            let text = error.to_string();
+            self.failed = Some(error);
+            io::Error::new(io::ErrorKind::InvalidData, text)
+        })
+    }
+}
+
+impl<R: BufRead + Send> Source for Payload<R> {
+    fn size(&self) -> Option<u64> {
+        Some(self.announced.length)
+    }
+
+    fn identity(&self) -> Option<[u8; 16]> {
+        None
+    }
+
+    fn changed(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
+}
+
+impl<R: BufRead + Send> Incoming for Payload<R> {
+    fn length(&self) -> u64 {
+        self.announced.length
+    }
+
+    fn failure(&mut self) -> Option<GateError> {
+        self.failed.clone()
+    }
+
+    fn verified(&self) -> ([u8; 16], Option<Checksum>) {
+        let named = self.digests.named.clone().map(|hasher| Checksum {
+            kind: hasher.kind().name().to_owned(),
+            value: digest::to_base64(&hasher.finish()),
+        });
+        (self.digests.md5(), named)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIGNED: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
+    const TRAILER: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
+    const UNSIGNED: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
+
+    fn announced(claim: &str, length: usize, headers: &[(&str, &str)]) -> Result<Announced> {
+        let mut builder = http::Request::builder().method("PUT").uri("/b/k");
+        builder = builder.header("x-amz-decoded-content-length", length.to_string());
+        builder = builder.header("content-length", length.to_string());
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        let head = builder.body(()).unwrap().into_parts().0;
+        Announced::of(&Request::new(&head).unwrap(), claim)
+    }
+
+    fn read(raw: &[u8], announced: Announced, signer: Option<Signer>) -> Result<Vec<u8>> {
+        let mut payload = Payload::new(raw, announced, signer);
+        let mut bytes = Vec::new();
+        match payload.read_to_end(&mut bytes) {
+            Ok(_) => Ok(bytes),
+            Err(_) => Err(payload.failure().unwrap()),
+        }
+    }
+
+    /// The published examples: 65 KiB of `a` in chunks of 64 KiB and 1 KiB.
+    fn example(signatures: [&str; 3], end: &str) -> Vec<u8> {
+        let mut raw = Vec::new();
+        for (size, signature) in [65536, 1024, 0].into_iter().zip(signatures) {
+            raw.extend(format!("{size:x};chunk-signature={signature}\r\n").bytes());
+            raw.extend(std::iter::repeat_n(b'a', size));
+            raw.extend(if size > 0 { &b"\r\n"[..] } else { b"" });
+        }
+        raw.extend(end.bytes());
+        raw
+    }
+
+    #[test]
+    fn the_published_example_of_signed_chunks_holds() {
+        let seed = "4f232c4386841ef735655705268965c44a0e4690baa4adea153f7db9fa80a0a9";
+        let raw = example(
+            [
+                "ad80c730a21e5b8d04586a2213dd63b9a0e99e0e2307b0ade35a65485a288648",
+                "0055627c9e194cb4542bae2aa5492e3c1575bbb81b612b7d234b86a503ef5497",
+                "b6c6ea8a5354eaf15b3cb7646744f4275b71ea724fed81ceb9323e279d449df9",
+            ],
+            "\r\n",
+        );
+        let all = |raw: &[u8]| {
+            read(raw, announced(SIGNED, 66_560, &[])?, Some(Signer::example(seed)))
+        };
+        assert_eq!(all(&raw).unwrap(), vec![b'a'; 66_560]);
+        for at in [10, 90, 70_000, raw.len() - 10] {
+            let mut other = raw.clone();
+            other[at] ^= 1;
+            assert!(all(&other).is_err(), "{at}");
+        }
+        for cut in [0, 50, 500, 66_000, raw.len() - 40] {
+            assert!(all(&raw[..cut]).is_err(), "{cut}");
+        }
+    }
+
+    #[test]
+    fn the_published_example_of_a_signed_trailer_holds() {
+        let seed = "106e2a8a18243abcf37539882f36619c00e2dfc72633413f02d3b74544bfeb8e";
+        let signature = "d81f82fc3505edab99d459891051a732e8730629a2e4a59689829ca17fe2e435";
+        let all = |sum: &str, signature: &str| {
+            let end = format!(
+                "x-amz-checksum-crc32c:{sum}\r\nx-amz-trailer-signature:{signature}\r\n\r\n"
+            );
+            let raw = example(
+                [
+                    "b474d8862b1487a5145d686f57f013e54db672cee1c953b3010fb58501ef5aa2",
+                    "1c1344b170168f8e65b41376b44b20fe354e373826ccbbe2c1d40a8cae51e5c7",
+                    "2ca2aba2005185cf7159c6277faf83795951dd77a3a99e6e65d5c9f85863f992",
+                ],
+                &end,
+            );
+            let trailer = [("x-amz-trailer", "x-amz-checksum-crc32c")];
+            let announced = announced(TRAILER, 66_560, &trailer)?;
+            read(&raw, announced, Some(Signer::example(seed)))
+        };
+        assert_eq!(all("sOO8/Q==", signature).unwrap().len(), 66_560);
+        assert!(all("sOO9/Q==", signature).is_err());
+        assert!(all("sOO8/Q==", &signature.replace('d', "e")).is_err());
+    }
+
+    #[test]
+    fn unsigned_trailers_are_verified() {
+        let trailer = [("x-amz-trailer", "x-amz-checksum-crc32")];
+        let all = |raw: &str| read(raw.as_bytes(), announced(UNSIGNED, 9, &trailer)?, None);
+        let good = "5\r\n12345\r\n4\r\n6789\r\n0\r\nx-amz-checksum-crc32:y/Q5Jg==\r\n\r\n";
+        assert_eq!(all(good).unwrap(), b"123456789");
+        let code = |raw: &str| all(raw).unwrap_err().code;
+        assert_eq!(code(&good.replace("y/Q5", "y/Q6")), Code::BadDigest);
+        assert_eq!(code("9\r\n123456789\r\n0\r\n\r\n"), Code::BadDigest);
+        assert_eq!(code("5\r\n12345\r\n0\r\n\r\n"), Code::IncompleteBody);
+        assert_eq!(code("ff\r\n12345\r\n0\r\n\r\n"), Code::IncompleteBody);
+        assert_eq!(code("5\r\n123456\r\n0\r\n\r\n"), Code::IncompleteBody);
+        assert_eq!(code("-5\r\n"), Code::IncompleteBody);
+        assert_eq!(code(&"f".repeat(10_000)), Code::IncompleteBody);
+    }
+
+    #[test]
+    fn digests_of_plain_payloads_are_verified() {
+        let sha = digest::sha256_hex(b"abc");
+        let md5 = digest::to_base64(&digest::md5(b"abc"));
+        let all = |claim: &str, headers: &[(&str, &str)], raw: &[u8]| {
+            read(raw, announced(claim, 3, headers)?, None)
+        };
+        let good = [("content-md5", md5.as_str()), ("x-amz-checksum-crc32c", "Nks/tw==")];
+        assert_eq!(all(&sha, &good, b"abc").unwrap(), b"abc");
+        let code = |end: Result<Vec<u8>>| end.unwrap_err().code;
+        assert_eq!(code(all(&sha, &[], b"abd")), Code::XAmzContentSHA256Mismatch);
+        assert_eq!(code(all("UNSIGNED-PAYLOAD", &good, b"abd")), Code::BadDigest);
+        assert_eq!(code(all("UNSIGNED-PAYLOAD", &good[1..], b"abd")), Code::BadDigest);
+        assert_eq!(code(all("UNSIGNED-PAYLOAD", &[], b"ab")), Code::IncompleteBody);
+        assert_eq!(code(all("abc", &[], b"abc")), Code::InvalidArgument);
+        assert_eq!(code(all("STREAMING-x", &[], b"abc")), Code::NotImplemented);
+        assert_eq!(code(all(&sha, &[("content-md5", "x")], b"abc")), Code::InvalidDigest);
+    }
+}

@@ -1,0 +1,117 @@
+//! A request as its head tells it: place, query, headers.
+
+use http::{HeaderMap, Method};
+
+use crate::error::{Code, GateError, Result};
+
+/// The head of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    /// Method of HTTP.
+    pub method: Method,
+    /// Path, decoded.
+    pub path: String,
+    /// Words of the query in the order of the request, decoded.
+    pub query: Vec<(String, String)>,
+    /// Headers.
+    pub headers: HeaderMap,
+}
+
+impl Request {
+    /// Reads the head of a request.
+    ///
+    /// # Errors
+    /// [`Code::InvalidArgument`]: what is encoded in it is no text.
+    pub(crate) fn new(head: &http::request::Parts) -> Result<Request> {
+        let wrong = || GateError::new(Code::InvalidArgument, "URI: it is no text when decoded");
+        let path = decoded(head.uri.path(), false).ok_or_else(wrong)?;
+        let mut query = Vec::new();
+        for word in head.uri.query().unwrap_or("").split('&').filter(|word| !word.is_empty()) {
+            let (name, value) = word.split_once('=').unwrap_or((word, ""));
+            let pair = (decoded(name, true), decoded(value, true));
+            let (Some(name), Some(value)) = pair else { return Err(wrong()) };
+            query.push((name, value));
+        }
+        let (method, mut headers) = (head.method.clone(), head.headers.clone());
+        if !headers.contains_key("host")
+            && let Some(host) = head.uri.authority()
+            && let Ok(host) = host.as_str().parse()
+        {
+            headers.insert("host", host);
+        }
+        Ok(Request { method, path, query, headers })
+    }
+
+    /// Returns bucket and key; each may be empty.
+    pub(crate) fn place(&self) -> (&str, &str) {
+        let path = self.path.strip_prefix('/').unwrap_or(&self.path);
+        path.split_once('/').unwrap_or((path, ""))
+    }
+
+    /// Returns the value of a word of the query.
+    pub(crate) fn word(&self, name: &str) -> Option<&str> {
+        self.query.iter().find(|(word, _)| word == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns a header that is text.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
+    }
+
+    /// Returns a word of the query that is a number.
+    pub(crate) fn number(&self, name: &str) -> Result<Option<u32>> {
+        let parsed = self.word(name).filter(|text| !text.is_empty()).map(str::parse);
+        parsed.transpose().map_err(|_| {
+            GateError::new(Code::InvalidArgument, format!("{name}: it is no number in range"))
+        })
+    }
+}
+
+/// Decodes what is percent-encoded; in a query `+` is a blank.
+pub(crate) fn decoded(text: &str, query: bool) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    let digit = |byte: u8| char::from(byte).to_digit(16);
+    while let Some(byte) = rest.next() {
+        bytes.push(match byte {
+            b'%' => (digit(rest.next()?)? * 16 + digit(rest.next()?)?) as u8,
+            b'+' if query => b' ',
+            other => other,
+        });
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Encodes text as signatures and listings want it; `/` stays where it is to be kept.
+pub(crate) fn encoded(text: &str, keep_slash: bool) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                out.push(char::from(byte));
+            }
+            b'/' if keep_slash => out.push('/'),
+            other => {
+                let _ = write!(out, "%{other:02X}");
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_is_encoded_and_decoded() {
+        let text = "a b+c/ü%~*'";
+        assert_eq!(encoded(text, false), "a%20b%2Bc%2F%C3%BC%25~%2A%27");
+        assert_eq!(decoded(&encoded(text, true), false).as_deref(), Some(text));
+        assert_eq!(decoded("a+b", true).as_deref(), Some("a b"));
+        for broken in ["%", "%2", "%zz", "%ff"] {
+            assert_eq!(decoded(broken, false), None);
+        }
+    }
+}

@@ -1,0 +1,387 @@
+//! Signatures of requests: AWS Signature Version 4, in headers, in URLs, and of chunks.
+
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
+use crate::digest::{hex, sha256_hex, unhex};
+use crate::error::{Code, GateError, Result};
+use crate::request::{Request, encoded};
+use crate::times;
+
+const ALGORITHM: &str = "AWS4-HMAC-SHA256";
+/// SHA-256 of nothing.
+const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// Seconds that the clocks of client and server may differ.
+const MAX_SKEW: u64 = 15 * 60;
+/// Most seconds that a presigned URL is good for.
+const MAX_EXPIRES: u64 = 7 * 86_400;
+
+/// The signature that a request carries, before it is believed.
+#[derive(Clone, Debug)]
+pub(crate) struct Claim {
+    /// Id of the access key.
+    pub key_id: String,
+    /// Date, region and service of the signing key.
+    scope: String,
+    /// Names of the headers that are signed, lower-case and in order.
+    signed: Vec<String>,
+    signature: String,
+    /// Time of the request, as it is written there.
+    time: String,
+    /// Seconds that a presigned URL is good for; `None`: it is in headers.
+    expires: Option<u64>,
+    /// The claim about the payload.
+    pub payload: String,
+}
+
+fn malformed(why: &str) -> GateError {
+    GateError::new(Code::AuthorizationHeaderMalformed, format!("Authorization: {why}"))
+}
+
+impl Claim {
+    /// Reads the signature of a request; `None`: it carries none.
+    ///
+    /// # Errors
+    /// It is malformed, or of another algorithm.
+    pub(crate) fn of(req: &Request) -> Result<Option<Claim>> {
+        if let Some(header) = req.header("authorization") {
+            return Claim::of_header(req, header).map(Some);
+        }
+        if req.word("X-Amz-Algorithm").is_some() || req.word("X-Amz-Signature").is_some() {
+            return Claim::of_query(req).map(Some);
+        }
+        match req.word("AWSAccessKeyId") {
+            Some(_) => Err(malformed("version 2 of signatures is not supported; use version 4")),
+            None => Ok(None),
+        }
+    }
+
+    fn of_header(req: &Request, header: &str) -> Result<Claim> {
+        let words = header.strip_prefix(ALGORITHM).filter(|words| words.starts_with([' ', ',']));
+        let words = words.ok_or_else(|| malformed("only AWS4-HMAC-SHA256 is supported"))?;
+        let field = |name: &str| {
+            let mut words = words.split(',').map(str::trim);
+            let found = words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            found.ok_or_else(|| malformed(&format!("it has no {name}")))
+        };
+        let time = match (req.header("x-amz-date"), req.header("date")) {
+            (Some(time), _) => time.to_owned(),
+            (None, Some(_)) => {
+                return Err(malformed("the time must be in x-amz-date"));
+            }
+            _ => return Err(GateError::new(Code::AccessDenied, "x-amz-date: it is not there")),
+        };
+        let payload = req.header("x-amz-content-sha256").ok_or_else(|| {
+            GateError::new(Code::InvalidRequest, "x-amz-content-sha256: it is not there")
+        })?;
+        let signed = field("SignedHeaders")?;
+        Claim {
+            signed: signed.split(';').map(str::to_owned).collect(),
+            signature: field("Signature")?.to_owned(),
+            payload: payload.to_owned(),
+            time,
+            expires: None,
+            key_id: String::new(),
+            scope: String::new(),
+        }
+        .with_credential(field("Credential")?)
+        .ok_or_else(|| malformed("its Credential is not KEY/DATE/REGION/s3/aws4_request"))
+    }
+
+    fn of_query(req: &Request) -> Result<Claim> {
+        let wrong = |why: &str| {
+            GateError::new(Code::AuthorizationQueryParametersError, format!("query: {why}"))
+        };
+        let word = |name: &str| req.word(name).ok_or_else(|| wrong(&format!("it has no {name}")));
+        if word("X-Amz-Algorithm")? != ALGORITHM {
+            return Err(wrong("only AWS4-HMAC-SHA256 is supported"));
+        }
+        let expires = word("X-Amz-Expires")?.parse().ok();
+        let expires = expires.filter(|seconds| (1..=MAX_EXPIRES).contains(seconds));
+        let expires = expires.ok_or_else(|| wrong("X-Amz-Expires is not 1 s to 7 days"))?;
+        let payload = req.word("X-Amz-Content-Sha256").or(req.header("x-amz-content-sha256"));
+        Claim {
+            signed: word("X-Amz-SignedHeaders")?.split(';').map(str::to_owned).collect(),
+            signature: word("X-Amz-Signature")?.to_owned(),
+            payload: payload.unwrap_or("UNSIGNED-PAYLOAD").to_owned(),
+            time: word("X-Amz-Date")?.to_owned(),
+            expires: Some(expires),
+            key_id: String::new(),
+            scope: String::new(),
+        }
+        .with_credential(word("X-Amz-Credential")?)
+        .ok_or_else(|| wrong("X-Amz-Credential is not KEY/DATE/REGION/s3/aws4_request"))
+    }
+
+    fn with_credential(self, credential: &str) -> Option<Claim> {
+        // Ids of keys have no slashes.
+        let (key_id, scope) = credential.split_once('/')?;
+        let words: Vec<&str> = scope.split('/').collect();
+        let [date, _, "s3", "aws4_request"] = words[..] else { return None };
+        let day = self.time.get(..8)? == date;
+        day.then(|| Claim { key_id: key_id.to_owned(), scope: scope.to_owned(), ..self })
+    }
+
+    /// Checks the signature with the secret of its key, and the time.
+    ///
+    /// # Errors
+    /// [`Code::SignatureDoesNotMatch`], [`Code::RequestTimeTooSkewed`]; [`Code::AccessDenied`] for
+    /// a URL that has expired, or headers that should be signed and are not.
+    pub(crate) fn verify(&self, req: &Request, secret: &str, now: u64) -> Result<Signer> {
+        let denied = |why: &str| GateError::new(Code::AccessDenied, why);
+        let time = times::parse_basic(&self.time);
+        let time = time.ok_or_else(|| denied("the time of the request cannot be read"))?;
+        match self.expires {
+            Some(expires) if now > time.saturating_add(expires) => {
+                return Err(denied("the URL has expired"));
+            }
+            Some(_) if time > now + MAX_SKEW => return Err(denied("the URL is not good yet")),
+            None if now.abs_diff(time) > MAX_SKEW => {
+                let why = "the clocks of client and server differ by more than 15 minutes";
+                return Err(GateError::new(Code::RequestTimeTooSkewed, why));
+            }
+            _ => {}
+        }
+        if !self.signed.iter().any(|name| name == "host") {
+            return Err(denied("the header host is not signed"));
+        }
+        for name in req.headers.keys().map(http::HeaderName::as_str) {
+            let free = self.expires.is_some() && name == "x-amz-content-sha256";
+            if name.starts_with("x-amz-") && !free && !self.signed.iter().any(|has| has == name) {
+                return Err(denied(&format!("the header {name} is not signed")));
+            }
+        }
+        let signer = Signer::new(secret, &self.scope, &self.time);
+        let text = self.canonical(req);
+        let to_sign = format!("{ALGORITHM}\n{}\n{}\n{}", self.time, self.scope, sha256_hex(&text));
+        signer.check(&to_sign, &self.signature)?;
+        Ok(Signer { last: self.signature.clone(), ..signer })
+    }
+
+    /// The request in the form that is signed.
+    fn canonical(&self, req: &Request) -> Vec<u8> {
+        let mut query: Vec<(String, String)> = req
+            .query
+            .iter()
+            .filter(|(name, _)| self.expires.is_none() || name != "X-Amz-Signature")
+            .map(|(name, value)| (encoded(name, false), encoded(value, false)))
+            .collect();
+        query.sort();
+        let query: Vec<String> =
+            query.into_iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let (path, query) = (encoded(&req.path, true), query.join("&"));
+        let mut text = format!("{}\n{path}\n{query}\n", req.method).into_bytes();
+        for name in &self.signed {
+            text.extend(name.bytes());
+            text.push(b':');
+            for (at, value) in req.headers.get_all(name.as_str()).iter().enumerate() {
+                text.extend(if at > 0 { &b","[..] } else { b"" });
+                let words = value.as_bytes().split(|byte| *byte == b' ');
+                let words = words.filter(|word| !word.is_empty());
+                text.extend(words.collect::<Vec<_>>().join(&b' '));
+            }
+            text.push(b'\n');
+        }
+        text.extend(format!("\n{}\n{}", self.signed.join(";"), self.payload).bytes());
+        text
+    }
+}
+
+/// Signs with the key of a day; each chunk's signature depends on the one before.
+#[derive(Clone)]
+pub(crate) struct Signer {
+    key: Vec<u8>,
+    scope: String,
+    time: String,
+    last: String,
+}
+
+impl std::fmt::Debug for Signer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Signer")
+    }
+}
+
+fn mac(key: &[u8], text: &[u8]) -> Hmac<Sha256> {
+    // HMAC takes keys of any length.
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any length is a key of HMAC");
+    mac.update(text);
+    mac
+}
+
+impl Signer {
+    fn new(secret: &str, scope: &str, time: &str) -> Signer {
+        let mut key = format!("AWS4{secret}").into_bytes();
+        for word in scope.split('/') {
+            key = mac(&key, word.as_bytes()).finalize().into_bytes().to_vec();
+        }
+        Signer { key, scope: scope.to_owned(), time: time.to_owned(), last: String::new() }
+    }
+
+    /// Compares in a time that does not depend on where the two differ.
+    fn check(&self, text: &str, signature: &str) -> Result<()> {
+        let given = unhex(signature).unwrap_or_default();
+        mac(&self.key, text.as_bytes()).verify_slice(&given).map_err(|_| {
+            let why = "the signature is not the one of this request and the key's secret";
+            GateError::new(Code::SignatureDoesNotMatch, why)
+        })
+    }
+
+    /// Checks the signature of a chunk, of which this is the SHA-256.
+    pub(crate) fn check_chunk(&mut self, sha256: &[u8], signature: &str) -> Result<()> {
+        let text = format!(
+            "{ALGORITHM}-PAYLOAD\n{}\n{}\n{}\n{EMPTY}\n{}",
+            self.time,
+            self.scope,
+            self.last,
+            hex(sha256)
+        );
+        self.check(&text, signature)?;
+        signature.clone_into(&mut self.last);
+        Ok(())
+    }
+
+    /// Checks the signature of the lines behind the last chunk.
+    pub(crate) fn check_trailer(&self, lines: &str, signature: &str) -> Result<()> {
+        let text = format!(
+            "{ALGORITHM}-TRAILER\n{}\n{}\n{}\n{}",
+            self.time,
+            self.scope,
+            self.last,
+            sha256_hex(lines.as_bytes())
+        );
+        self.check(&text, signature)
+    }
+
+    #[cfg(test)]
+    pub(crate) fn example(last: &str) -> Signer {
+        let scope = "20130524/us-east-1/s3/aws4_request";
+        let signer = Signer::new(tests::SECRET, scope, "20130524T000000Z");
+        Signer { last: last.to_owned(), ..signer }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The key of all of AWS's published examples.
+    pub(super) const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
+    const NOW: u64 = 1_369_353_600;
+
+    fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request {
+        let mut builder = http::Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        Request::new(&builder.body(()).unwrap().into_parts().0).unwrap()
+    }
+
+    fn signed(method: &str, uri: &str, names: &str, signature: &str, more: &[(&str, &str)]) -> Request {
+        let header = format!(
+            "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,\
+             SignedHeaders={names},Signature={signature}"
+        );
+        let mut headers = vec![
+            ("authorization", header.as_str()),
+            ("host", "examplebucket.s3.amazonaws.com"),
+            ("x-amz-date", "20130524T000000Z"),
+        ];
+        headers.extend(more);
+        request(method, uri, &headers)
+    }
+
+    fn check(req: &Request, now: u64) -> Result<Signer> {
+        let claim = Claim::of(req)?.unwrap();
+        assert_eq!(claim.key_id, "AKIAIOSFODNN7EXAMPLE");
+        claim.verify(req, SECRET, now)
+    }
+
+    #[test]
+    fn published_examples_of_headers_hold() {
+        let names = "host;x-amz-content-sha256;x-amz-date";
+        let empty = ("x-amz-content-sha256", EMPTY);
+        let examples = [
+            signed(
+                "GET",
+                "/test.txt",
+                "host;range;x-amz-content-sha256;x-amz-date",
+                "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
+                &[empty, ("range", "bytes=0-9")],
+            ),
+            signed(
+                "PUT",
+                "/test%24file.text",
+                "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
+                "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+                &[
+                    (
+                        "x-amz-content-sha256",
+                        "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072",
+                    ),
+                    ("date", "Fri, 24 May 2013 00:00:00 GMT"),
+                    ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
+                ],
+            ),
+            signed(
+                "GET",
+                "/?lifecycle",
+                names,
+                "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
+                &[empty],
+            ),
+            signed(
+                "GET",
+                "/?max-keys=2&prefix=J",
+                names,
+                "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
+                &[empty],
+            ),
+        ];
+        for req in &examples {
+            check(req, NOW + 60).unwrap();
+            let late = check(req, NOW + 16 * 60).unwrap_err();
+            assert_eq!(late.code, Code::RequestTimeTooSkewed);
+            let mut other = req.clone();
+            other.path.push('x');
+            assert_eq!(check(&other, NOW).unwrap_err().code, Code::SignatureDoesNotMatch);
+            let mut more = req.clone();
+            more.headers.insert("x-amz-acl", "public-read".parse().unwrap());
+            assert_eq!(check(&more, NOW).unwrap_err().code, Code::AccessDenied);
+        }
+    }
+
+    #[test]
+    fn the_published_example_of_a_presigned_url_holds() {
+        let uri = "/test.txt?X-Amz-Algorithm=AWS4-HMAC-SHA256\
+            &X-Amz-Credential=AKIAIOSFODNN7EXAMPLE%2F20130524%2Fus-east-1%2Fs3%2Faws4_request\
+            &X-Amz-Date=20130524T000000Z&X-Amz-Expires=86400&X-Amz-SignedHeaders=host\
+            &X-Amz-Signature=aeeed9bbccd4d02ee5c0109b86d86835f995330da4c265957d157751f604d404";
+        let req = request("GET", uri, &[("host", "examplebucket.s3.amazonaws.com")]);
+        check(&req, NOW + 86_400).unwrap();
+        assert_eq!(check(&req, NOW + 86_401).unwrap_err().code, Code::AccessDenied);
+        let put = Request { method: http::Method::PUT, ..req };
+        assert_eq!(check(&put, NOW).unwrap_err().code, Code::SignatureDoesNotMatch);
+    }
+
+    #[test]
+    fn malformed_claims_are_errors() {
+        for header in [
+            "",
+            "AWS AKIA:sig",
+            "AWS4-HMAC-SHA256",
+            "AWS4-HMAC-SHA256 Credential=a,SignedHeaders=host,Signature=00",
+            "AWS4-HMAC-SHA256 Credential=a/20130525/r/s3/aws4_request,SignedHeaders=host,Signature=0",
+            "AWS4-HMAC-SHA256 Credential=a/20130524/r/s3/aws4_request,Signature=00",
+        ] {
+            let headers = [
+                ("authorization", header),
+                ("x-amz-date", "20130524T000000Z"),
+                ("x-amz-content-sha256", EMPTY),
+            ];
+            assert!(Claim::of(&request("GET", "/", &headers)).is_err(), "{header}");
+        }
+        assert!(Claim::of(&request("GET", "/", &[])).unwrap().is_none());
+        assert!(Claim::of(&request("GET", "/?X-Amz-Signature=1", &[])).is_err());
+    }
+}

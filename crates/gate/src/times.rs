@@ -1,0 +1,51 @@
+//! Times, as S3 and HTTP write them.
+
+use jiff::fmt::strtime;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+fn zoned(ms: u64) -> Zoned {
+    let ms = i64::try_from(ms).unwrap_or(i64::MAX);
+    Timestamp::from_millisecond(ms).unwrap_or(Timestamp::MAX).to_zoned(TimeZone::UTC)
+}
+
+/// A time in ms since 1970, as listings have it.
+pub(crate) fn iso(ms: u64) -> String {
+    let text = strtime::format("%Y-%m-%dT%H:%M:%S", &zoned(ms)).unwrap_or_default();
+    format!("{text}.{:03}Z", ms % 1000)
+}
+
+/// A time in ms since 1970, as headers have it.
+pub(crate) fn http(ms: u64) -> String {
+    strtime::format("%a, %d %b %Y %H:%M:%S GMT", &zoned(ms)).unwrap_or_default()
+}
+
+/// Seconds since 1970 of a header's time.
+pub(crate) fn parse_http(text: &str) -> Option<u64> {
+    let time = strtime::parse("%a, %d %b %Y %H:%M:%S GMT", text).ok()?.to_datetime().ok()?;
+    seconds(time)
+}
+
+/// Seconds since 1970 of a signature's time, as `20130524T000000Z`.
+pub(crate) fn parse_basic(text: &str) -> Option<u64> {
+    seconds(strtime::parse("%Y%m%dT%H%M%SZ", text).ok()?.to_datetime().ok()?)
+}
+
+fn seconds(time: jiff::civil::DateTime) -> Option<u64> {
+    let time = time.to_zoned(TimeZone::UTC).ok()?;
+    u64::try_from(time.timestamp().as_second()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_and_read() {
+        assert_eq!(iso(1_369_353_600_007), "2013-05-24T00:00:00.007Z");
+        assert_eq!(http(1_369_353_600_007), "Fri, 24 May 2013 00:00:00 GMT");
+        assert_eq!(parse_http("Fri, 24 May 2013 00:00:00 GMT"), Some(1_369_353_600));
+        assert_eq!(parse_basic("20130524T000000Z"), Some(1_369_353_600));
+        assert_eq!((parse_http("now"), parse_basic("2013")), (None, None));
+    }
+}
