@@ -193,9 +193,8 @@ impl Gate {
     /// Removes a record of the version that was seen.
     pub(crate) fn remove(&self, name: &str, seen: [u8; 16]) -> Result<Written> {
         let run = fresh();
-        let end = self.with(|pool| {
-            pool.writer().remove_over(name, seen, run, now_ms(), &self.settings())
-        });
+        let end = self
+            .with(|pool| pool.writer().remove_over(name, seen, run, now_ms(), &self.settings()));
         match end {
             Ok(()) | Err(PoolError::NoObject { .. }) => Ok(Written::Done(run)),
             Err(PoolError::Conflict { .. }) => Ok(Written::Conflict),
@@ -208,8 +207,8 @@ impl Gate {
         for names in names.chunks(MAX_TOGETHER) {
             let objects: Vec<(&str, [u8; 16])> =
                 names.iter().map(|name| (name.as_str(), fresh())).collect();
-            let end = self
-                .with(|pool| pool.writer().remove_all(&objects, now_ms(), &self.settings()));
+            let end =
+                self.with(|pool| pool.writer().remove_all(&objects, now_ms(), &self.settings()));
             if let Err(error) = end {
                 tracing::warn!(%error, "data that nothing needs was not removed; a sweep will");
             }
@@ -223,11 +222,7 @@ impl Gate {
     }
 
     /// Puts data that no record names yet; it is durable when this returns.
-    pub(crate) fn put_data(
-        &self,
-        name: &str,
-        source: &mut dyn Source,
-    ) -> Result<(), PoolError> {
+    pub(crate) fn put_data(&self, name: &str, source: &mut dyn Source) -> Result<(), PoolError> {
         let req = PutRequest { name, run: fresh(), now_ms: now_ms(), replace: false };
         let end = self.pool().put(&req, source, &self.settings());
         if let Err(error) = &end
@@ -342,11 +337,7 @@ impl Source for InMemory<'_> {
 }
 
 /// All bytes of an object, from its manifest where they are there.
-fn whole(
-    pool: &Pool,
-    manifest: &Manifest,
-    settings: &Settings<'_>,
-) -> Result<Vec<u8>, PoolError> {
+fn whole(pool: &Pool, manifest: &Manifest, settings: &Settings<'_>) -> Result<Vec<u8>, PoolError> {
     if let Body::Inline(bytes) = &manifest.body {
         return Ok(bytes.clone());
     }

@@ -4,13 +4,11 @@
 //! writes one record that names its parts. From the moment at which an upload is marked as
 //! `completing` nobody aborts it, so that no part of an object in force is removed.
 
-use std::io::Read;
-
 use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
 use crate::names;
-use crate::object::{Conditions, Incoming, NewObject};
+use crate::object::{Conditions, Incoming, NewObject, unread};
 use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord, UploadRecord};
 
 /// Least bytes of a part that is not the last one.
@@ -104,7 +102,7 @@ impl Gate {
             // The pool has no use for data of no bytes.
             0 => {
                 let read = body.read(&mut [0; 1]);
-                read.map_err(|error| crate::object::failure_of(body, error.into()))?;
+                read.map_err(|error| unread(body, error))?;
             }
             _ => self.put_verified(&data, body)?,
         }
@@ -349,7 +347,7 @@ fn composite(parts: &[PartRecord]) -> Option<Checksum> {
 /// The checksum of the whole, from those of the parts.
 fn full(parts: &[PartRecord]) -> Option<Checksum> {
     let (kind, values) = values(parts)?;
-    let mut sum = None;
+    let mut sum: Option<Vec<u8>> = None;
     for (part, value) in parts.iter().zip(values) {
         sum = Some(match sum {
             None => value,

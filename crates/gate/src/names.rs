@@ -139,8 +139,26 @@ mod tests {
     #[test]
     fn any_key_is_one_word_and_comes_back_in_order() {
         let mut keys = vec![
-            "a", "a.", "a/", "a//b", "/", "..", ".", "../x", "a+b", "a b", "a-", "a0", "ü/日本", "a/b",
-            "a.b", "a\u{1}", "a/.", "\u{10FFFF}", "%2F", "a,b",
+            "a",
+            "a.",
+            "a/",
+            "a//b",
+            "/",
+            "..",
+            ".",
+            "../x",
+            "a+b",
+            "a b",
+            "a-",
+            "a0",
+            "ü/日本",
+            "a/b",
+            "a.b",
+            "a\u{1}",
+            "a/.",
+            "\u{10FFFF}",
+            "%2F",
+            "a,b",
         ];
         for key in &keys {
             let word = encode(key);

@@ -9,7 +9,7 @@ use kiln_stripe::{PoolError, Source};
 
 use crate::digest::{self, Digests, Kind};
 use crate::error::{Code, GateError, Result};
-use crate::gate::{Gate, InMemory, RETRIES, Seen, Written, contended, fresh_id, now_ms};
+use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
 use crate::names;
 use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord};
 
@@ -87,7 +87,7 @@ impl Gate {
         let mut parts = Vec::new();
         if self.is_small(size) {
             let read = body.read_to_end(&mut small);
-            read.map_err(|error| failure_of(body, error.into()))?;
+            read.map_err(|error| unread(body, error))?;
         } else {
             self.put_verified(&names::data(&at.id, key, &id), body)?;
             parts.push(PartRecord {
@@ -136,7 +136,7 @@ impl Gate {
         }
         // All of it was read, or it is not in the pool: an object that is cut short is refused.
         self.put_data(name, &mut Through(body)).map_err(|error| failure_of(body, error))?;
-        let rest = body.read(&mut [0; 1]).map_err(|error| failure_of(body, error.into()));
+        let rest = body.read(&mut [0; 1]).map_err(|error| unread(body, error));
         match rest {
             Ok(0) => Ok(()),
             end => {
@@ -235,7 +235,15 @@ impl Gate {
                 }
             });
             let digests = Digests::new(false, kind);
-            act(&mut Copied { from, block: Vec::new(), at: 0, length, got: 0, digests, failed: None })
+            act(&mut Copied {
+                from,
+                block: Vec::new(),
+                at: 0,
+                length,
+                got: 0,
+                digests,
+                failed: None,
+            })
         })
     }
 
@@ -270,8 +278,13 @@ pub(crate) fn data_names(bucket_id: &str, key: &str, record: &ObjectRecord) -> V
 }
 
 /// Returns the client's failure where it had one, else the pool's.
-pub(crate) fn failure_of(body: &mut dyn Incoming, error: PoolError) -> GateError {
+fn failure_of(body: &mut dyn Incoming, error: PoolError) -> GateError {
     body.failure().unwrap_or_else(|| error.into())
+}
+
+/// Returns why a client's data could not be read.
+pub(crate) fn unread(body: &mut dyn Incoming, source: io::Error) -> GateError {
+    failure_of(body, PoolError::Input { source })
 }
 
 /// The writing side of a copy.

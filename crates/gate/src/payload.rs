@@ -84,11 +84,6 @@ impl Announced {
             checksum: named_checksum(req)?,
         })
     }
-
-    /// Returns whether the client named a digest of any kind.
-    pub(crate) fn has_digest(&self) -> bool {
-        self.md5.is_some() || self.checksum.is_some()
-    }
 }
 
 /// The checksum of the payload that a request names.
@@ -189,7 +184,8 @@ impl<R: BufRead> Payload<R> {
     /// Reads bytes of the payload itself.
     fn data(&mut self, buf: &mut [u8], most: u64) -> Result<usize> {
         let most = buf.len().min(usize::try_from(most).unwrap_or(usize::MAX));
-        let got = self.raw.read(&mut buf[..most]).map_err(|error| incomplete(&error.to_string()))?;
+        let got =
+            self.raw.read(&mut buf[..most]).map_err(|error| incomplete(&error.to_string()))?;
         if got == 0 {
             return Err(incomplete("it ends before its length"));
         }
@@ -268,7 +264,8 @@ impl<R: BufRead> Payload<R> {
         if self.got != self.announced.length {
             return Err(incomplete("it has another length than was announced"));
         }
-        let bad = |code, what: &str| Err(GateError::new(code, format!("{what}: it does not match")));
+        let bad =
+            |code, what: &str| Err(GateError::new(code, format!("{what}: it does not match")));
         if self.announced.md5.as_ref().is_some_and(|md5| *md5 != self.digests.md5()) {
             return bad(Code::BadDigest, "Content-MD5");
         }
@@ -388,11 +385,10 @@ mod tests {
             ],
             "\r\n",
         );
-        let all = |raw: &[u8]| {
-            read(raw, announced(SIGNED, 66_560, &[])?, Some(Signer::example(seed)))
-        };
+        let all =
+            |raw: &[u8]| read(raw, announced(SIGNED, 66_560, &[])?, Some(Signer::example(seed)));
         assert_eq!(all(&raw).unwrap(), vec![b'a'; 66_560]);
-        for at in [10, 90, 70_000, raw.len() - 10] {
+        for at in [10, 90, 66_000, raw.len() - 10] {
             let mut other = raw.clone();
             other[at] ^= 1;
             assert!(all(&other).is_err(), "{at}");

@@ -83,7 +83,7 @@ pub struct Server {
 struct Shared {
     gate: Arc<Gate>,
     limits: Limits,
-    slots: Semaphore,
+    slots: Arc<Semaphore>,
     keys: Mutex<HashMap<String, (Instant, AccessKey)>>,
 }
 
@@ -107,7 +107,7 @@ impl Server {
             tokio::net::TcpListener::from_std(listener)?
         };
         let (stop, stopped) = watch::channel(false);
-        let slots = Semaphore::new(limits.requests);
+        let slots = Arc::new(Semaphore::new(limits.requests));
         let shared = Arc::new(Shared { gate, limits, slots, keys: Mutex::default() });
         runtime.spawn(look_for_nodes(Arc::clone(&shared), stopped.clone()));
         let accepting = runtime.spawn(accept(shared, listener, stopped));
@@ -250,20 +250,21 @@ async fn answer(
     id: &str,
 ) -> Result<(Reply, Option<Body>)> {
     let busy = || GateError::new(Code::SlowDown, "the server has as many requests as it may");
-    let slot = tokio::time::timeout(shared.limits.idle, shared.slots.acquire());
-    let _slot = slot.await.map_err(|_| busy())?.map_err(|_| busy())?;
+    let slot = tokio::time::timeout(shared.limits.idle, Arc::clone(&shared.slots).acquire_owned());
+    let slot = slot.await.map_err(|_| busy())?.map_err(|_| busy())?;
     let req = Request::new(&head)?;
     let (inbox, feeder) = channel::inbox();
     let (reply, replied) = oneshot::channel();
     let outbox = Outbox::new(reply, shared.limits.idle);
     let feeding = tokio::spawn(forward(body, feeder, shared.limits.idle));
     let (working, id) = (Arc::clone(shared), id.to_owned());
-    let work = tokio::task::spawn_blocking(move || call(&working, &req, inbox, outbox, &id));
-    let head = replied.await;
-    match head {
+    let work = tokio::task::spawn_blocking(move || {
+        let _slot = slot;
+        call(&working, &req, inbox, outbox, &id)
+    });
+    match replied.await {
         // It is under way: the rest comes through the body.
-        Ok((reply, Some(body))) => Ok((reply, Some(body))),
-        Ok((reply, None)) => Ok((reply, None)),
+        Ok(begun) => Ok(begun),
         Err(_) => {
             feeding.abort();
             let end = work.await;
@@ -301,8 +302,7 @@ impl Shared {
     fn key(&self, id: &str) -> Result<Option<AccessKey>> {
         {
             let keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((read, key)) = keys.get(id).filter(|(read, _)| read.elapsed() < KEY_AGE) {
-                let _ = read;
+            if let Some((_, key)) = keys.get(id).filter(|(read, _)| read.elapsed() < KEY_AGE) {
                 return Ok(Some(key.clone()));
             }
         }

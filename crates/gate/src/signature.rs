@@ -277,7 +277,13 @@ mod tests {
         Request::new(&builder.body(()).unwrap().into_parts().0).unwrap()
     }
 
-    fn signed(method: &str, uri: &str, names: &str, signature: &str, more: &[(&str, &str)]) -> Request {
+    fn signed(
+        method: &str,
+        uri: &str,
+        names: &str,
+        signature: &str,
+        more: &[(&str, &str)],
+    ) -> Request {
         let header = format!(
             "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,\
              SignedHeaders={names},Signature={signature}"

@@ -22,7 +22,8 @@ pub(crate) struct Writer {
 impl Writer {
     /// Begins a document.
     pub(crate) fn new(root: &'static str) -> Writer {
-        let text = format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{root} xmlns=\"{NAMESPACE}\">");
+        let text =
+            format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<{root} xmlns=\"{NAMESPACE}\">");
         Writer { text, open: vec![root] }
     }
 
@@ -190,9 +191,8 @@ fn unescaped(text: &str) -> Result<Cow<'_, str>> {
     while let Some((before, entity)) = rest.split_once('&') {
         out.push_str(before);
         let (name, behind) = after(entity, ";")?;
-        let number = |digits: &str, radix| {
-            u32::from_str_radix(digits, radix).ok().and_then(char::from_u32)
-        };
+        let number =
+            |digits: &str, radix| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
         let letter = match name {
             "amp" => Some('&'),
             "lt" => Some('<'),
@@ -222,11 +222,15 @@ mod tests {
             object.text("Key", "a<b>&\"'\n\u{1}ü");
         });
         let read = parse(&writer.finish(), "Delete").unwrap();
-        let keys: Vec<_> = read.all("Object").map(|object| object.children[0].text.as_str()).collect();
+        let keys: Vec<_> =
+            read.all("Object").map(|object| object.children[0].text.as_str()).collect();
         assert_eq!(keys, ["a<b>&\"'\n\u{FFFD}ü"]);
         let text = "<?xml version='1.0'?><!-- x --><s:R xmlns:s='y'><A/><B c='d'> 1 </B></s:R>\n";
         let read = parse(text.as_bytes(), "R").unwrap();
-        assert_eq!((read.child("A"), read.child("B"), read.child("C")), (Some(""), Some("1"), None));
+        assert_eq!(
+            (read.child("A"), read.child("B"), read.child("C")),
+            (Some(""), Some("1"), None)
+        );
     }
 
     #[test]
@@ -252,7 +256,12 @@ mod tests {
             &many,
         ] {
             let end = parse(text.as_bytes(), "R");
-            assert_eq!(end.unwrap_err().code, Code::MalformedXML, "{}", &text[..text.len().min(40)]);
+            assert_eq!(
+                end.unwrap_err().code,
+                Code::MalformedXML,
+                "{}",
+                &text[..text.len().min(40)]
+            );
         }
         assert!(parse(b"<R>\xff</R>", "R").is_err());
     }

@@ -21,7 +21,9 @@ mod probe;
 mod put;
 mod repair;
 mod rm;
+mod s3;
 mod scrub;
+mod serve;
 mod stat;
 mod status;
 mod pool;
@@ -98,6 +100,8 @@ pub enum Command {
     Status(status::Status),
     Volume(volume::VolumeCommand),
     Nbd(nbd::Nbd),
+    Serve(serve::Serve),
+    S3(s3::S3),
     Codes(codes::Codes),
     Plan(plan::Plan),
     Agent(agent::Agent),
@@ -130,6 +134,8 @@ impl Command {
             Command::Status(command) => command.run(setup),
             Command::Volume(command) => command.run(setup),
             Command::Nbd(command) => command.run(setup),
+            Command::Serve(command) => command.run(setup),
+            Command::S3(command) => command.run(setup),
             Command::Codes(command) => command.run(setup),
             Command::Plan(command) => command.run(setup),
             Command::Agent(command) => command.run(setup),
@@ -157,12 +163,14 @@ impl Command {
             Command::Sync(_) => sync::INTERRUPTED,
             Command::Scrub(_) => scrub::INTERRUPTED,
             Command::Volume(_) => volume::INTERRUPTED,
+            Command::S3(_) => s3::INTERRUPTED,
             Command::Coordinator(_)
             | Command::Agent(_)
             | Command::Codes(_)
             | Command::Ls(_)
             | Command::Plan(_)
             | Command::Nbd(_)
+            | Command::Serve(_)
             | Command::Status(_) => "",
             _ => "nothing was changed",
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kiln_code::CodeError;
+use kiln_gate::{Code, GateError};
 use kiln_nbd::NbdError;
 use kiln_net::NetError;
 use kiln_net::WRONG_KEY;
@@ -140,6 +141,9 @@ pub enum Failure {
     /// A server of network block devices.
     #[error(transparent)]
     Nbd(#[from] NbdError),
+    /// The S3 server, or its records in the pool.
+    #[error("{}", .0.message)]
+    Gate(#[from] GateError),
     /// An agent, or the way to it.
     #[error(transparent)]
     Net(#[from] NetError),
@@ -261,6 +265,7 @@ impl Failure {
             Failure::Net(NetError::Io { source, .. }) => of_io(source),
             Failure::Store(error) | Failure::Net(NetError::Store(error)) => of_store(error),
             Failure::Volume(error) => of_volume(error),
+            Failure::Gate(error) => of_gate(error),
             Failure::OpenFiles { .. } => Exit::Io,
             Failure::Net(_) | Failure::Nbd(_) | Failure::NotUsable { .. } => Exit::Io,
             Failure::Exists { .. }
@@ -293,6 +298,14 @@ fn of_volume(error: &VolumeError) -> Exit {
         | VolumeError::InUse { .. }
         | VolumeError::Deposed { .. }
         | VolumeError::ReadOnly { .. } => Exit::Refused,
+        _ => Exit::Io,
+    }
+}
+
+fn of_gate(error: &GateError) -> Exit {
+    match error.code {
+        Code::InvalidAccessKeyId => Exit::NotFound,
+        Code::InvalidBucketName => Exit::Usage,
         _ => Exit::Io,
     }
 }

@@ -46,6 +46,11 @@ pub fn index(pool: &Path) -> PathBuf {
     beside(pool, "index.redb")
 }
 
+/// The index of the S3 server, beside the pool's description.
+pub fn bucket_index(pool: &Path) -> PathBuf {
+    beside(pool, "s3.redb")
+}
+
 /// The key of a pool, beside its description.
 pub fn pool_key(pool: &Path) -> PathBuf {
     beside_or_former(pool, "seal.key")

@@ -17,6 +17,7 @@ mod pool_key;
 mod raw;
 mod reads;
 pub mod volumes;
+pub mod buckets;
 pub mod logs;
 
 use std::path::{Path, PathBuf};

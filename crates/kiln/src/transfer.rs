@@ -220,14 +220,18 @@ impl Transfer<'_> {
     }
 }
 
-/// Refuses names that are kiln's own: those of volumes and of attributes.
+/// Returns whether an object is one that volumes, or the buckets of the S3 server, are made of.
+pub fn is_internal(name: &str) -> bool {
+    [kiln_volume::OBJECTS, kiln_gate::OBJECTS].iter().any(|own| name.starts_with(own))
+}
+
+/// Refuses names that are kiln's own: those of volumes, of buckets and of attributes.
 ///
 /// # Errors
 /// [`Failure::Reserved`].
 pub fn refuse_reserved(name: &str) -> Result<(), Failure> {
-    let volumes = kiln_volume::OBJECTS;
     let own = name.trim_start_matches('/');
-    let reserved = own.starts_with(volumes) || own == volumes.trim_end_matches('/');
+    let reserved = is_internal(own) || is_internal(&format!("{own}/"));
     match reserved || is_attributes(own) {
         true => Err(Failure::Reserved { name: name.to_owned() }),
         false => Ok(()),

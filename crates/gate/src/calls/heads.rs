@@ -30,9 +30,8 @@ const META: &str = "x-amz-meta-";
 pub(super) fn kept(req: &Request) -> Result<(BTreeMap<String, String>, BTreeMap<String, String>)> {
     let (mut headers, mut meta, mut bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
     let text = |name: &str| {
-        req.header(name).ok_or_else(|| {
-            GateError::new(Code::InvalidArgument, format!("{name}: it is no UTF-8"))
-        })
+        req.header(name)
+            .ok_or_else(|| GateError::new(Code::InvalidArgument, format!("{name}: it is no UTF-8")))
     };
     for name in req.headers.keys().map(http::HeaderName::as_str) {
         if let Some(own) = name.strip_prefix(META) {

@@ -48,9 +48,12 @@ fn token_of(after: &str) -> String {
 
 fn after_token(token: &str) -> Result<String> {
     let bytes = URL_SAFE_NO_PAD.decode(token).ok();
-    bytes.and_then(|bytes| String::from_utf8(bytes).ok()).filter(|after| !after.is_empty()).ok_or_else(
-        || GateError::new(Code::InvalidArgument, "continuation-token: it is not of this server"),
-    )
+    bytes
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .filter(|after| !after.is_empty())
+        .ok_or_else(|| {
+            GateError::new(Code::InvalidArgument, "continuation-token: it is not of this server")
+        })
 }
 
 impl Call<'_> {

@@ -70,7 +70,8 @@ impl Call<'_> {
         }
         let wanted = heads::wanted(self.req, &seen.record)?;
         let length = wanted.range.end - wanted.range.start;
-        Ok(heads::answer(self.req, &seen.record, &wanted).with("content-length", length.to_string()))
+        Ok(heads::answer(self.req, &seen.record, &wanted)
+            .with("content-length", length.to_string()))
     }
 
     pub(super) fn get_object(&mut self, client: &mut dyn Client) -> Result<Answer> {
@@ -108,7 +109,11 @@ impl Call<'_> {
     pub(super) fn object_attributes(&mut self) -> Result<Reply> {
         let (_, seen) = self.found()?;
         let record = &seen.record;
-        let asked: Vec<&str> = self.req.headers.get_all("x-amz-object-attributes").iter()
+        let asked: Vec<&str> = self
+            .req
+            .headers
+            .get_all("x-amz-object-attributes")
+            .iter()
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(',').map(str::trim))
             .collect();

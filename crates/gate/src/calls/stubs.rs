@@ -12,11 +12,38 @@ use crate::xml::Writer;
 
 /// Words of a query that make it a request for something else than the object or bucket itself.
 const SUBRESOURCES: [&str; 32] = [
-    "uploadId", "uploads", "delete", "attributes", "versions", "location", "versioning", "acl",
-    "policy", "policyStatus", "lifecycle", "cors", "object-lock", "tagging", "encryption",
-    "website", "logging", "notification", "replication", "requestPayment", "accelerate",
-    "analytics", "inventory", "metrics", "intelligent-tiering", "ownershipControls",
-    "publicAccessBlock", "retention", "legal-hold", "torrent", "restore", "select",
+    "uploadId",
+    "uploads",
+    "delete",
+    "attributes",
+    "versions",
+    "location",
+    "versioning",
+    "acl",
+    "policy",
+    "policyStatus",
+    "lifecycle",
+    "cors",
+    "object-lock",
+    "tagging",
+    "encryption",
+    "website",
+    "logging",
+    "notification",
+    "replication",
+    "requestPayment",
+    "accelerate",
+    "analytics",
+    "inventory",
+    "metrics",
+    "intelligent-tiering",
+    "ownershipControls",
+    "publicAccessBlock",
+    "retention",
+    "legal-hold",
+    "torrent",
+    "restore",
+    "select",
 ];
 
 /// Returns the resource that a request is about, where it is not the object or bucket itself.
@@ -54,9 +81,7 @@ impl Call<'_> {
         self.gate.bucket(bucket)?;
         match (method, stub) {
             (&Method::GET, "location") => Ok(Reply::xml(Writer::new("LocationConstraint"))),
-            (&Method::GET, "versioning") => {
-                Ok(Reply::xml(Writer::new("VersioningConfiguration")))
-            }
+            (&Method::GET, "versioning") => Ok(Reply::xml(Writer::new("VersioningConfiguration"))),
             (&Method::GET, "acl") => Ok(self.acl()),
             (&Method::GET, "logging") => Ok(Reply::xml(Writer::new("BucketLoggingStatus"))),
             (&Method::GET, "notification") => {
@@ -151,7 +176,8 @@ pub(super) fn refuse_unkept(req: &Request) -> Result<()> {
         "x-amz-write-offset-bytes",
     ];
     let found = req.headers.keys().find(|name| {
-        unkept.iter().any(|begin| name.as_str().starts_with(begin)) && !req.headers[*name].is_empty()
+        unkept.iter().any(|begin| name.as_str().starts_with(begin))
+            && !req.headers[*name].is_empty()
     });
     match found {
         Some(name) => Err(not_implemented(name.as_str())),

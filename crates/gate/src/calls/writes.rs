@@ -71,9 +71,8 @@ impl Call<'_> {
 
     /// Finds the source of a copy, and checks what the request demands of it.
     pub(super) fn copy_source(&self) -> Result<CopySource> {
-        let wrong = |why: &str| {
-            GateError::new(Code::InvalidArgument, format!("x-amz-copy-source: {why}"))
-        };
+        let wrong =
+            |why: &str| GateError::new(Code::InvalidArgument, format!("x-amz-copy-source: {why}"));
         let header = self.req.header("x-amz-copy-source").unwrap_or("");
         let (header, version) = match header.split_once("?versionId=") {
             Some((path, version)) => (path, Some(version)),
@@ -92,7 +91,8 @@ impl Call<'_> {
             let why = "x-amz-copy-source-if: the source is another";
             return Err(GateError::new(Code::PreconditionFailed, why));
         }
-        if seen.record.size > MAX_COPY && !self.req.headers.contains_key("x-amz-copy-source-range") {
+        if seen.record.size > MAX_COPY && !self.req.headers.contains_key("x-amz-copy-source-range")
+        {
             return Err(wrong("it has more than 5 GiB; copy it in parts"));
         }
         let same = self.req.place() == (bucket, key);

@@ -189,7 +189,8 @@ pub(crate) async fn until_told() -> &'static str {
     }
 }
 
-fn log_to_stderr(json: bool) {
+/// Logs to standard error, as much as `KILN_LOG` says.
+pub(crate) fn log_to_stderr(json: bool) {
     let level = std::env::var("KILN_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = tracing_subscriber::EnvFilter::new(level);
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);

@@ -5,13 +5,13 @@ use std::io::{self, BufWriter, Write};
 use clap::Args;
 use kiln_pool::{ATTRIBUTES, Listed, is_attributes};
 use kiln_stripe::{Observer, PoolError};
-use kiln_volume::OBJECTS;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{date, one_line};
 use crate::setup::{PoolFlags, Setup};
 use crate::sizes;
+use crate::transfer::is_internal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +22,8 @@ Examples:
 /// List the objects of a pool
 ///
 /// In order of name; output streams, so pools with millions of objects need no memory for it. What
-/// volumes are made of is left out, unless PREFIX begins with .volumes/. Exit code 2 means that so
+/// volumes and the S3 server's buckets are made of is left out, unless PREFIX begins with
+/// .volumes/ or .s3/. Exit code 2 means that so
 /// many nodes are unavailable that there may be objects which only they know.
 #[derive(Debug, Args)]
 #[command(after_help = with_exit_codes(EXAMPLES))]
@@ -50,7 +51,7 @@ impl Ls {
         if setup.json {
             out.write_all(b"{\"objects\":[").map_err(closed)?;
         }
-        let own = |name: &str| name.starts_with(OBJECTS) || is_attributes(name);
+        let own = |name: &str| is_internal(name) || is_attributes(name);
         let hidden = |name: &str| {
             !self.prefix.starts_with('.') && !self.prefix.contains(ATTRIBUTES) && own(name)
         };

@@ -51,7 +51,12 @@ impl PoolFlags {
         });
         let path = self.path();
         let path = path.canonicalize().unwrap_or(path);
-        let own = [names::index(&path), names::lock(&path, "repair"), names::lock(&path, "config")];
+        let own = [
+            names::index(&path),
+            names::bucket_index(&path),
+            names::lock(&path, "repair"),
+            names::lock(&path, "config"),
+        ];
         nodes.chain(own).collect()
     }
 

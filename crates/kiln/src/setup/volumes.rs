@@ -51,7 +51,7 @@ pub fn listed(
 }
 
 /// A failure where the pool's own errors are wanted.
-fn of_pool(failure: Failure) -> PoolError {
+pub fn of_pool(failure: Failure) -> PoolError {
     match failure {
         Failure::Pool(error) => error,
         other => PoolError::Internal { what: other.to_string() },

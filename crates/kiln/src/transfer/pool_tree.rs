@@ -6,7 +6,7 @@ use kiln_pool::{attributes_in, is_attributes};
 
 use super::attributes::{Attributes, Entry};
 use super::local_tree::{joined, split};
-use super::{Transfer, at_once};
+use super::{Transfer, at_once, is_internal};
 use crate::exit::Failure;
 use crate::setup::is_plain;
 
@@ -46,7 +46,7 @@ impl PoolTree {
             let inside = listed.name == prefix || listed.name.starts_with(&below);
             if inside && is_attributes(&listed.name) {
                 folders.push(split(&listed.name).0.to_owned());
-            } else if inside && !listed.name.starts_with(kiln_volume::OBJECTS) {
+            } else if inside && !is_internal(&listed.name) {
                 let (bytes, version) = (listed.size, listed.version);
                 let entry = None;
                 let listing = Listing { bytes, version, put: listed.created_ms, entry };

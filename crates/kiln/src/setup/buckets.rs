@@ -1,0 +1,45 @@
+//! The buckets of the pool that a command works on.
+
+use kiln_gate::Gate;
+use kiln_pool::Index;
+use kiln_stripe::PoolError;
+
+use crate::exit::Failure;
+use crate::names;
+use crate::setup::volumes::of_pool;
+use crate::setup::{PoolFlags, Setup};
+
+/// Opens the pool for one change or look.
+///
+/// # Errors
+/// As [`PoolFlags::open`].
+pub fn gate(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
+    let pool = flags.open(setup)?;
+    let index = flags.index_to_list(&pool, setup)?;
+    setup.observer.finish();
+    Ok(Gate::new(pool, index, &boot()))
+}
+
+/// Opens the pool for a server, which opens it again when its members change. The server has an
+/// index of its own: the pool's is for repairs, which would wait for the server's end.
+///
+/// # Errors
+/// As [`PoolFlags::open`].
+pub fn gate_to_serve(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
+    let pool = flags.open(setup)?;
+    setup.observer.finish();
+    let index = match Index::try_open(&names::bucket_index(&flags.path())) {
+        Ok(Some(index)) => Ok(index),
+        // Another server on this machine has it, or nothing can be written there.
+        Ok(None) | Err(PoolError::Index { .. }) => Index::in_memory(),
+        Err(error) => Err(error),
+    };
+    let (flags, quiet) = (flags.clone(), setup.background());
+    let reopen = move || flags.open_quietly(&quiet).map_err(of_pool);
+    Ok(Gate::new(pool, index?, &boot()).reopening(Box::new(reopen)))
+}
+
+/// What tells one boot of this machine from another.
+fn boot() -> Vec<u8> {
+    std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
+}
