@@ -1,7 +1,7 @@
 //! Access keys: who may do what with which buckets.
 //!
-//! Keys are records in the pool. Their secrets are needed in plain to check signatures, so whoever
-//! can read the disks of the pool can read them; they appear in no log and no listing.
+//! Keys are records in the pool. Their secrets are needed in plain to check signatures, so they can
+//! be read from the disks of the pool; they appear in no log and no listing.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -142,7 +142,7 @@ impl Call<'_> {
     ) -> Result<Answer> {
         let copied = self.req.headers.contains_key("x-amz-copy-source");
         let reply = match (method, stub) {
-            (&Method::GET, None) => return self.get_object(client),
+            (&Method::GET, None) => return self.read_object(client),
             (&Method::HEAD, None) => self.head_object(),
             (&Method::GET, Some("attributes")) => self.object_attributes(),
             (&Method::GET, Some("uploadId")) => self.list_parts(),

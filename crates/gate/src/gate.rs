@@ -18,7 +18,7 @@ use crate::record;
 /// Opens the pool again, after its map has changed or a node has failed.
 pub type Reopen = Box<dyn Fn() -> Result<Pool, PoolError> + Send + Sync>;
 
-/// Bytes of stripes that one put or get may take, and those kept from one to the next.
+/// Bytes of stripes of a put or get, and bytes that are kept from one to the next.
 const MEMORY: u64 = 4 << 20;
 const KEPT_MEMORY: usize = 32 << 20;
 /// Times that a change starts again because another writer was faster.

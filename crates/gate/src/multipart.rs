@@ -2,7 +2,7 @@
 //!
 //! A part is written once, as data of the object that it will belong to; completing an upload
 //! writes one record that names its parts. From the moment at which an upload is marked as
-//! `completing` nobody aborts it, so that no part of an object in force is removed.
+//! `completing` it cannot be aborted, so that no part of an object in force is removed.
 
 use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};

@@ -1,4 +1,4 @@
-//! The payload of a request: its framing undone, and verified before its end is told.
+//! The payload of a request: its framing undone, and verified before its end is reported.
 //!
 //! Bytes pass on as they come, so that memory stays bounded; a reader that gets to the end knows
 //! that length, signatures and checksums are right, and may make what it wrote visible. Any other
@@ -73,7 +73,7 @@ impl Announced {
         }
         let md5 = req.header("content-md5").map(|text| {
             let bytes = digest::from_base64(text).filter(|bytes| bytes.len() == 16);
-            bytes.ok_or_else(|| wrong(Code::InvalidDigest, "Content-MD5: it is none"))
+            bytes.ok_or_else(|| wrong(Code::InvalidDigest, "Content-MD5: it is invalid"))
         });
         Ok(Announced {
             length,
@@ -93,7 +93,7 @@ fn named_checksum(req: &Request) -> Result<Option<(Kind, Option<Vec<u8>>)>> {
         let Some(text) = req.header(&kind.header()) else { continue };
         let bytes = digest::from_base64(text).filter(|bytes| bytes.len() == kind.bytes());
         let bytes = bytes.ok_or_else(|| {
-            GateError::new(Code::InvalidRequest, format!("{}: it is none", kind.header()))
+            GateError::new(Code::InvalidRequest, format!("{}: it is invalid", kind.header()))
         })?;
         if found.replace((kind, Some(bytes))).is_some() {
             return Err(GateError::new(Code::InvalidRequest, "checksums: only one can be given"));
@@ -245,7 +245,7 @@ impl<R: BufRead> Payload<R> {
             {
                 let bytes = digest::from_base64(value).filter(|bytes| bytes.len() == kind.bytes());
                 *expected = Some(bytes.ok_or_else(|| {
-                    GateError::new(Code::InvalidRequest, format!("{name}: it is none"))
+                    GateError::new(Code::InvalidRequest, format!("{name}: it is invalid"))
                 })?);
             }
         }

@@ -121,7 +121,7 @@ pub(crate) fn to_bytes(record: &impl Serialize, data: &[u8]) -> Result<Vec<u8>> 
 pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize)> {
     let broken = |why: String| GateError::new(Code::InternalError, format!("record: {why}"));
     let head = bytes.get(..HEAD).filter(|head| head[..6] == MAGIC);
-    let head = head.ok_or_else(|| broken("its head is none that this server writes".into()))?;
+    let head = head.ok_or_else(|| broken("its head is invalid".into()))?;
     let version = u16::from_le_bytes([head[6], head[7]]);
     if version != VERSION {
         return Err(broken(format!("version {version} is newer than this server")));

@@ -91,7 +91,7 @@ impl Server {
     /// Serves a pool on a socket that listens.
     ///
     /// # Errors
-    /// The socket, or threads cannot be had.
+    /// The system gives no threads, or the socket fails.
     pub fn start(gate: Arc<Gate>, listener: TcpListener, limits: Limits) -> io::Result<Server> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -291,7 +291,7 @@ fn call(
                 tracing::warn!(path = req.path, %error, id, "an object was not sent to its end");
                 outbox.cut();
             }
-            // Nobody waits for it any more.
+            // It was sent already.
             Ok(Reply::new(200))
         }
     }

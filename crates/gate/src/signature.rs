@@ -16,7 +16,7 @@ const MAX_SKEW: u64 = 15 * 60;
 /// Most seconds that a presigned URL is good for.
 const MAX_EXPIRES: u64 = 7 * 86_400;
 
-/// The signature that a request carries, before it is believed.
+/// The signature that a request carries, before it is verified.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
     /// Id of the access key.
@@ -377,7 +377,7 @@ mod tests {
             "AWS AKIA:sig",
             "AWS4-HMAC-SHA256",
             "AWS4-HMAC-SHA256 Credential=a,SignedHeaders=host,Signature=00",
-            "AWS4-HMAC-SHA256 Credential=a/20130525/r/s3/aws4_request,SignedHeaders=host,Signature=0",
+            "AWS4-HMAC-SHA256 Credential=a/20130525/r/s3/aws4_request,SignedHeaders=h,Signature=0",
             "AWS4-HMAC-SHA256 Credential=a/20130524/r/s3/aws4_request,Signature=00",
         ] {
             let headers = [

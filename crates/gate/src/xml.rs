@@ -171,7 +171,7 @@ pub(crate) fn parse(bytes: &[u8], root: &str) -> Result<Element> {
     }
 }
 
-/// What stands before and after a text.
+/// Returns the texts before and after another one.
 fn after<'a>(rest: &'a str, end: &str) -> Result<(&'a str, &'a str)> {
     rest.split_once(end).ok_or_else(|| malformed("a tag is cut off"))
 }

@@ -47,7 +47,7 @@ pub(super) fn kept(req: &Request) -> Result<(BTreeMap<String, String>, BTreeMap<
         } else if KEPT.contains(&name) {
             let mut value = text(name)?.to_owned();
             if name == "content-encoding" {
-                // The framing of the payload is none of the object.
+                // The framing of the payload is no part of the object.
                 let words = value.split(',').map(str::trim);
                 value = words.filter(|word| *word != "aws-chunked").collect::<Vec<_>>().join(",");
             }
@@ -98,7 +98,7 @@ pub(super) struct Asks {
     pub unmodified: &'static str,
 }
 
-/// Those of a read itself.
+/// The headers of a read itself.
 pub(super) const READ: Asks = Asks {
     matching: "if-match",
     none: "if-none-match",
@@ -106,7 +106,7 @@ pub(super) const READ: Asks = Asks {
     unmodified: "if-unmodified-since",
 };
 
-/// Those of the source of a copy.
+/// The headers about the source of a copy.
 pub(super) const COPY: Asks = Asks {
     matching: "x-amz-copy-source-if-match",
     none: "x-amz-copy-source-if-none-match",

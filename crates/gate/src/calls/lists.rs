@@ -16,7 +16,7 @@ use crate::xml::Writer;
 /// Most entries of a page.
 const MAX_PAGE: u32 = 1000;
 
-/// How texts of keys are written.
+/// The way in which texts of keys are written.
 #[derive(Copy, Clone)]
 struct Texts {
     url: bool,

@@ -74,7 +74,7 @@ impl Call<'_> {
             .with("content-length", length.to_string()))
     }
 
-    pub(super) fn get_object(&mut self, client: &mut dyn Client) -> Result<Answer> {
+    pub(super) fn read_object(&mut self, client: &mut dyn Client) -> Result<Answer> {
         let (_, key) = self.req.place();
         let mut tries = 0;
         loop {

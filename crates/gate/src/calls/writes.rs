@@ -12,7 +12,7 @@ use crate::request::decoded;
 use crate::times;
 use crate::xml::Writer;
 
-/// Most bytes that one copy takes.
+/// Most bytes of a copy.
 const MAX_COPY: u64 = 5 << 30;
 
 /// Adds a checksum's headers to an answer.
@@ -36,7 +36,7 @@ pub(super) struct CopySource {
 }
 
 impl Call<'_> {
-    /// What a request says of the object that it makes.
+    /// Returns the object that a request makes, but for its data.
     pub(super) fn new_object(&self) -> Result<NewObject> {
         stubs::refuse_unkept(self.req)?;
         let (headers, meta) = heads::kept(self.req)?;

@@ -45,7 +45,7 @@ impl http_body::Body for Body {
                     Poll::Ready(Some(Ok(Frame::data(block))))
                 }
                 Poll::Ready(Some(Err(error))) => Poll::Ready(Some(Err(error))),
-                // The connection is cut, so that nobody takes a part for the whole.
+                // The connection is cut, so that no client takes a part for the whole.
                 Poll::Ready(None) => Poll::Ready(Some(Err(io::ErrorKind::UnexpectedEof.into()))),
             },
         }

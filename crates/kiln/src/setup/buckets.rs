@@ -39,7 +39,7 @@ pub fn gate_to_serve(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> 
     Ok(Gate::new(pool, index?, &boot()).reopening(Box::new(reopen)))
 }
 
-/// What tells one boot of this machine from another.
+/// Returns the identity of this boot of the machine.
 fn boot() -> Vec<u8> {
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }
