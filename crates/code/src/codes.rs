@@ -9,6 +9,7 @@ mod blaum_roth;
 mod butterfly;
 mod cauchy;
 mod evenodd;
+mod less;
 mod liber8tion;
 mod liberation;
 mod lrc;
@@ -60,6 +61,7 @@ pub static CODES: &[CodeFamily] = &[
     star::FAMILY,
     xcode::FAMILY,
     butterfly::FAMILY,
+    less::FAMILY,
     lrc::FAMILY,
 ];
 
