@@ -106,7 +106,7 @@ impl Codec {
             margin: codec.margin(&[]),
             survived: match codec.is_mds() {
                 true => 1.0,
-                false => codec.average_cost(shape.m, SEED)?.survived(),
+                false => codec.survived(shape.m, SEED)?,
             },
             repair_chunks_mean: one.mean_chunks,
             repair_chunks_min: one.min_chunks,

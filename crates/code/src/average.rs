@@ -53,23 +53,8 @@ impl Codec {
             let (what, expected) = ("lost chunks (from 1 to m)", shape.m);
             return Err(CodeError::Shape { what, expected, got: failures });
         }
-        let all = binomial(shape.n() as u64, failures as u64);
-        let exhaustive = all.is_some_and(|count| count <= PATTERNS_MAX);
         let mut statistics = Statistics { min: f64::INFINITY, ..Statistics::default() };
-        if exhaustive {
-            let mut lost: Vec<usize> = (0..failures).collect();
-            loop {
-                statistics.add(self, &lost)?;
-                if !next_combination(&mut lost, shape.n()) {
-                    break;
-                }
-            }
-        } else {
-            let mut state = seed;
-            for _ in 0..SAMPLES {
-                statistics.add(self, &sample(shape.n(), failures, &mut state))?;
-            }
-        }
+        let exhaustive = self.each_pattern(failures, seed, |lost| statistics.add(self, lost))?;
         let count = (statistics.patterns - statistics.undecodable).max(1) as f64;
         Ok(AverageCost {
             failures,
@@ -85,10 +70,47 @@ impl Codec {
     }
 }
 
-impl AverageCost {
-    /// The share of the patterns that can be rebuilt.
-    pub fn survived(&self) -> f64 {
-        (self.patterns - self.undecodable) as f64 / self.patterns.max(1) as f64
+impl Codec {
+    /// The share of the patterns of `failures` lost chunks that can be rebuilt, without a plan for
+    /// each: of all of them or a sample, as in [`Codec::average_cost`].
+    ///
+    /// # Errors
+    /// Only an internal one.
+    pub fn survived(&self, failures: usize, seed: u64) -> Result<f64, CodeError> {
+        let (mut patterns, mut survived) = (0_u64, 0_u64);
+        self.each_pattern(failures, seed, |lost| {
+            patterns += 1;
+            survived += u64::from(self.tolerates(lost));
+            Ok(())
+        })?;
+        Ok(survived as f64 / patterns.max(1) as f64)
+    }
+
+    /// Calls for every pattern of `failures` lost chunks, or for a sample; returns whether for all.
+    fn each_pattern(
+        &self,
+        failures: usize,
+        seed: u64,
+        mut with: impl FnMut(&[usize]) -> Result<(), CodeError>,
+    ) -> Result<bool, CodeError> {
+        let n = self.shape().n();
+        let all = binomial(n as u64, failures as u64);
+        let exhaustive = all.is_some_and(|count| count <= PATTERNS_MAX);
+        if exhaustive {
+            let mut lost: Vec<usize> = (0..failures).collect();
+            loop {
+                with(&lost)?;
+                if !next_combination(&mut lost, n) {
+                    break;
+                }
+            }
+        } else {
+            let mut state = seed;
+            for _ in 0..SAMPLES {
+                with(&sample(n, failures, &mut state))?;
+            }
+        }
+        Ok(exhaustive)
     }
 }
 

@@ -123,6 +123,11 @@ impl Codec {
         self.code.is_mds()
     }
 
+    /// The number of losses that are tolerated whichever they are, as far as it is proved.
+    pub(crate) fn tolerates_any(&self) -> usize {
+        self.code.tolerates_any()
+    }
+
     /// Returns whether the chunks `lost` can be computed from all others. A chunk that the code
     /// does not have can not.
     ///

@@ -121,6 +121,11 @@ pub(crate) trait Code: Send + Sync {
         true
     }
 
+    /// The number of losses that are tolerated whichever they are, as far as it is proved.
+    fn tolerates_any(&self) -> usize {
+        self.shape().m
+    }
+
     /// Returns whether these chunks can be computed from all others.
     fn tolerates(&self, lost: &[usize]) -> bool {
         lost.len() <= self.shape().m

@@ -12,8 +12,9 @@ impl Codec {
     /// cannot be rebuilt: m less the lost ones for a code that is MDS. Less than zero where `lost`
     /// is too much already: so many chunks have to come back, if they are the right ones.
     ///
-    /// Codes that are not MDS are asked pattern by pattern, and answers are remembered. A question
-    /// that takes more than 50,000 patterns is answered by the margin that they have proved.
+    /// Codes that are not MDS are asked pattern by pattern beyond what they prove of themselves, and
+    /// answers are remembered. A question that takes more than 50,000 patterns is answered by the
+    /// margin that is proved until then.
     ///
     /// ```
     /// use kiln_code::Codec;
@@ -51,7 +52,9 @@ impl Codec {
         };
         let most = rest.len().saturating_sub(k);
         let fits = |&count: &usize| every_choice(rest.len(), count, survives);
-        (1..=most).take_while(fits).count() as i32
+        // So many more are tolerated by the code's own proof.
+        let sure = self.tolerates_any().saturating_sub(lost.len()).min(most);
+        (sure + (sure + 1..=most).take_while(fits).count()) as i32
     }
 
     /// The fewest of the lost chunks that have to come back.

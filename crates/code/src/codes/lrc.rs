@@ -13,6 +13,18 @@
 //! but by its groups' parities, until it tells of everything. So what does not come from the
 //! groups alone takes k chunks.
 //!
+//! *Wide codes.* Three more layouts have any number of global parities, groups that differ by one
+//! chunk, and the rows of a Cauchy matrix (every square part of which is invertible), columns
+//! scaled so that groups are sums without factors ([`wide`] has proofs of how much they tolerate):
+//!
+//! - `azure`: groups of data, as above, without maximal recoverability beyond any g + 1 losses;
+//! - `uniform`: groups of data and global parities, so that all chunks are rebuilt from few
+//!   (uniform Cauchy LRC; Kadekodi et al., "Practical Design Considerations for Wide Locally
+//!   Recoverable Codes", FAST 2023). With l = z and k = g (z - 1) it has the groups of UniLRC
+//!   (arXiv 2505.06819), each for a domain of its own, and like that any g + 1 losses;
+//! - `cascaded`: groups of data, whose parities sum to the last global parity (CP-Azure, arXiv
+//!   2512.10425): these l + 1 chunks are rebuilt from one another.
+//!
 //! `layout=ceph` is Ceph's plugin lrc in its simple form (k, m, l): there the m = g global parities
 //! are spread over the groups, and a group's parity sums those too. What it decodes is what its
 //! matrix says. Chunks are numbered here as everywhere in kiln, data first, then the groups'
@@ -24,13 +36,14 @@ use crate::profile::Profile;
 use crate::spec::{ChunkNumbers, Param, Words};
 use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape};
 use kiln_gf::{Matrix, field, generator};
+use std::collections::BTreeSet;
 
 pub(super) const FAMILY: CodeFamily =
     CodeFamily {
         name: "lrc",
         about: "Locally repairable: l groups of data with a parity each and g parities over all; \
             rebuilding a chunk of a group reads k/l, any g+1 may be lost and many more patterns",
-        syntax: "lrc:k+l+g[,layout=kiln|ceph]",
+        syntax: "lrc:k+l+g[,layout=kiln|azure|uniform|cascaded|ceph]",
         example: "lrc:12+2+2",
         examples: &[
             "lrc:1+1+1",
@@ -39,6 +52,12 @@ pub(super) const FAMILY: CodeFamily =
             "lrc:3+3+2",
             "lrc:4+2+2",
             "lrc:6+2+2",
+            "lrc:5+2+3",
+            "lrc:4+2+2,layout=azure",
+            "lrc:4+2+2,layout=uniform",
+            "lrc:6+3+2,layout=uniform",
+            "lrc:4+2+2,layout=cascaded",
+            "lrc:7+3+3,layout=cascaded",
             "lrc:4+2+2,layout=ceph",
             "lrc:6+2+2,layout=ceph",
             "lrc:6+3+3,layout=ceph",
@@ -59,32 +78,44 @@ pub(super) const FAMILY: CodeFamily =
         build: |spec| Ok(Box::new(Lrc::new(spec)?)),
     };
 
-const LAYOUTS: [&str; 2] = ["kiln", "ceph"];
+const LAYOUTS: [&str; 5] = ["kiln", "azure", "uniform", "cascaded", "ceph"];
+
+/// The layout of a spec that names none: the maximally recoverable one has g = 2 at most.
+fn default_layout(globals: usize) -> &'static str {
+    LAYOUTS[usize::from(globals > 2)]
+}
 
 fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
-    let layout = words.take("layout").unwrap_or(LAYOUTS[0]);
+    let named = words.take("layout");
+    let layout = named.unwrap_or(default_layout(words.numbers.last().copied().unwrap_or(0)));
     if !LAYOUTS.contains(&layout) {
         return Err(words.bad("layout", layout, format!("known: {}", LAYOUTS.join(", "))));
     }
     let &[k, l, g] = words.numbers else {
         return Err(CodeError::Internal("an lrc of other than three numbers".into()));
     };
-    let divides = |&l: &usize| k.is_multiple_of(l) && (layout == "kiln" || g.is_multiple_of(l));
-    if !divides(&l) {
-        let nearest = xor::nearest((1..=k).filter(divides), l);
+    let fits = |&l: &usize| match layout {
+        "kiln" => k.is_multiple_of(l),
+        "ceph" => k.is_multiple_of(l) && g.is_multiple_of(l),
+        _ => l <= k,
+    };
+    if !fits(&l) {
+        let nearest = xor::nearest((1..=k).filter(fits), l);
         let what = match layout {
             "kiln" => format!("groups divide k = {k}"),
-            _ => format!("groups divide k = {k} and g = {g}"),
+            "ceph" => format!("groups divide k = {k} and g = {g}"),
+            _ => format!("there are at most k = {k} groups"),
         };
         return Err(words.bad("l", &l.to_string(), format!("{what}; {nearest}")));
     }
     if layout == "kiln" && coefficients(k / l, l, g).is_none() {
         let reason = "coefficients of one byte are known for g = 1; for g = 2 with groups of at \
-                      most 15 data chunks in up to 17 groups, 3 in up to 85, or one group";
+                      most 15 data chunks in up to 17 groups, 3 in up to 85, or one group; \
+                      layout=azure has others";
         let (key, value) = if g > 2 { ("g", g) } else { ("l", l) };
         return Err(words.bad(key, &value.to_string(), reason.into()));
     }
-    Ok(vec![Param::new("layout", layout.into(), LAYOUTS[0])])
+    Ok(vec![Param::new("layout", layout.into(), default_layout(g))])
 }
 
 /// Ceph's plugin lrc in its simple form: (k + m) / l groups of l chunks and a parity.
@@ -151,13 +182,69 @@ fn check(factors: &[Vec<u8>], globals: usize) -> bool {
     })
 }
 
+/// Rows of the global parities of a wide layout, and whether the last is the sum of all groups'.
+///
+/// The rows are those of a Cauchy matrix, so that every square part of them is invertible, as scaling
+/// of rows and columns leaves it. Columns are scaled so that one row is all ones, and groups are plain
+/// sums. *Losses that are decoded*: e data chunks, a parities of groups, b global ones.
+///
+/// - `azure` (g + 1 rows, the first is what the groups sum to), any g + 1 losses: without a loss among
+///   the parities of groups, their sum is that row, so g + 1 - b rows give e = g + 1 - b unknowns;
+///   with one, the g - b global rows give e <= g - b.
+/// - `cascaded` (g rows, the last of all ones), any g losses: the g - b rows give e <= g - b.
+/// - `uniform` (g + 1 rows, of which all columns sum to one), any g + 1 losses: the parities of the
+///   groups sum to all data and all global parities, which is the first row alone, as the other ones
+///   come twice; the rest is as for `azure`.
+fn wide(layout: &str, k: usize, g: usize) -> Result<Matrix, CodeError> {
+    let cauchy = |rows: usize| generator("cauchy")?.parity(k, rows);
+    let (rows, sums): (Matrix, Vec<u8>) = match layout {
+        "uniform" => {
+            let rows = cauchy(g + 1)?;
+            let sum = |factor: u8, j: usize| {
+                (1..=g).fold(field::mul(factor, rows.at(0, j)), |sum, r| sum ^ rows.at(r, j))
+            };
+            // A column that sums to zero cannot be scaled; another factor of a row changes that.
+            let factor = (1..=255).find(|&factor| (0..k).all(|j| sum(factor, j) != 0));
+            let factor = factor.ok_or_else(|| CodeError::Internal("columns of zero".into()))?;
+            let sums = (0..k).map(|j| sum(factor, j)).collect();
+            (rows, sums)
+        }
+        "azure" => cauchy(g + 1).map(|rows| (rows.clone(), rows.row(0).to_vec()))?,
+        _ => {
+            let rows = cauchy(g)?;
+            let first = rows.row(0).to_vec();
+            // The row of ones comes last.
+            let order: Vec<usize> = (0..=g).map(|row| row % g).collect();
+            (rows.select_rows(&order), first)
+        }
+    };
+    Ok(Matrix::from_fn(g, k, |r, j| field::div(rows.at(r + 1, j), sums[j])))
+}
+
+/// The chunks of every group, its parity included, ascending; data first, then global parities.
+fn groups(layout: &str, k: usize, l: usize, g: usize) -> Vec<Vec<usize>> {
+    let data = |i: usize| (i * k / l..(i + 1) * k / l).chain([k + i]);
+    let mut groups: Vec<Vec<usize>> = (0..l).map(|i| data(i).collect()).collect();
+    match layout {
+        "ceph" => (0..g).for_each(|r| groups[r * l / g].push(k + l + r)),
+        // Each to the smallest group.
+        "uniform" => (0..g).for_each(|r| {
+            let smallest = groups.iter_mut().min_by_key(|group| group.len());
+            smallest.into_iter().for_each(|group| group.push(k + l + r));
+        }),
+        "cascaded" => groups.push((k..k + l).chain([k + l + g - 1]).collect()),
+        _ => {}
+    }
+    groups
+}
+
 #[derive(Debug)]
 struct Lrc {
     code: ScalarCode,
-    /// The chunks of every group, its parity included, ascending.
+    /// Chunks that sum to zero: every group with its parity, ascending.
     groups: Vec<Vec<usize>>,
     globals: usize,
-    ceph: bool,
+    layout: &'static str,
 }
 
 impl Lrc {
@@ -169,22 +256,20 @@ impl Lrc {
         let &[k, l, g] = &spec.numbers[..] else {
             return Err(CodeError::Internal(format!("{spec} has not three numbers")));
         };
-        let ceph = spec.value("layout") == "ceph";
-        let global = match ceph {
-            true => generator("jerasure")?.parity(k, g).map_err(|e| unsupported(e.to_string()))?,
-            false => {
+        let layout = LAYOUTS.into_iter().find(|layout| *layout == spec.value("layout"));
+        let layout = layout.ok_or_else(|| CodeError::Internal(format!("layout of {spec}")))?;
+        let global = match layout {
+            "ceph" => {
+                generator("jerasure")?.parity(k, g).map_err(|e| unsupported(e.to_string()))?
+            }
+            "kiln" => {
                 let factors = coefficients(k / l, l, g).filter(|factors| check(factors, g));
                 let factors = factors.ok_or_else(|| unsupported("no coefficients".into()))?;
                 Matrix::from_fn(g, k, |row, j| field::pow(factors[j * l / k][j % (k / l)], 1 + row))
             }
+            _ => wide(layout, k, g).map_err(|e| unsupported(e.to_string()))?,
         };
-        // A group's data, in Ceph also its share of the global parities.
-        let group = |i: usize| {
-            let data = i * k / l..(i + 1) * k / l;
-            let shared = if ceph { i * g / l..(i + 1) * g / l } else { 0..0 };
-            data.chain([k + i]).chain(shared.map(move |r| k + l + r)).collect::<Vec<usize>>()
-        };
-        let groups: Vec<Vec<usize>> = (0..l).map(group).collect();
+        let groups = groups(layout, k, l, g);
         let local = Matrix::from_fn(l, k, |i, j| {
             let members = groups[i].iter();
             members.fold(0, |sum, &chunk| match chunk {
@@ -194,20 +279,59 @@ impl Lrc {
             })
         });
         let code = ScalarCode::of_parity(&local.stack(&global)?)?;
-        Ok(Lrc { code, groups, globals: g, ceph })
+        Ok(Lrc { code, groups, globals: g, layout })
+    }
+
+    /// Sums of groups that give chunks of `wanted` one after the other, each from what is known by
+    /// then; the cheapest first. Each is a chunk and the others of its group.
+    fn sums(&self, wanted: &[usize], known: &[usize]) -> Vec<(usize, Vec<usize>)> {
+        let mut known: BTreeSet<usize> = known.iter().copied().collect();
+        let mut missing: BTreeSet<usize> = wanted.iter().copied().collect();
+        missing.retain(|chunk| !known.contains(chunk));
+        let mut sums = Vec::new();
+        loop {
+            let others = |chunk: usize, group: &Vec<usize>| {
+                let others = group.iter().copied().filter(|&other| other != chunk);
+                others.collect::<Vec<usize>>()
+            };
+            let sum = missing
+                .iter()
+                .flat_map(|&chunk| self.groups.iter().map(move |group| (chunk, group)))
+                .filter(|(chunk, group)| group.contains(chunk))
+                .map(|(chunk, group)| (chunk, others(chunk, group)))
+                .filter(|(_, others)| others.iter().all(|other| known.contains(other)))
+                .min_by_key(|(_, others)| others.len());
+            let Some((chunk, others)) = sum else { return sums };
+            missing.remove(&chunk);
+            known.insert(chunk);
+            sums.push((chunk, others));
+        }
     }
 
     /// The chunks of the groups that alone give all of `lost`, if they do.
     fn helpers_of_groups(&self, lost: &[usize], available: &[usize]) -> Option<Vec<usize>> {
-        let mut helpers = Vec::new();
-        for chunk in lost {
-            let group = self.groups.iter().find(|group| group.contains(chunk))?;
-            let others = group.iter().filter(|member| *member != chunk);
-            helpers.extend(others);
+        let sums = self.sums(lost, available);
+        let used: BTreeSet<usize> = sums.iter().flat_map(|(_, others)| others).copied().collect();
+        let read = used.into_iter().filter(|chunk| lost.binary_search(chunk).is_err());
+        (sums.len() == lost.len()).then(|| read.collect())
+    }
+
+    /// The lost chunks that no sums of groups give until they are known: parities of groups only
+    /// where nothing else does.
+    fn not_summed(&self, lost: &[usize], helpers: &[usize]) -> Vec<usize> {
+        let Shape { k, .. } = self.shape();
+        let locals = k..self.shape().n() - self.globals;
+        let (last, first): (Vec<usize>, Vec<usize>) =
+            lost.iter().partition(|chunk| locals.contains(chunk));
+        let mut solved = Vec::new();
+        for chunk in first.into_iter().chain(last) {
+            let known: Vec<usize> = helpers.iter().chain(&solved).copied().collect();
+            if self.sums(lost, &known).iter().all(|&(summed, _)| summed != chunk) {
+                solved.push(chunk);
+            }
         }
-        helpers.sort_unstable();
-        helpers.dedup();
-        helpers.iter().all(|helper| available.binary_search(helper).is_ok()).then_some(helpers)
+        solved.sort_unstable();
+        solved
     }
 }
 
@@ -217,13 +341,20 @@ impl Code for Lrc {
     }
 
     fn is_mds(&self) -> bool {
-        self.groups.len() == 1 && !self.ceph
+        self.tolerates_any() == self.shape().m
+    }
+
+    fn tolerates_any(&self) -> usize {
+        match self.layout {
+            "ceph" | "cascaded" => self.globals,
+            _ => self.globals + 1,
+        }
     }
 
     fn mapping(&self) -> Vec<usize> {
         let Shape { k, .. } = self.shape();
         let mut mapping: Vec<usize> = (0..self.shape().n()).collect();
-        let groups = self.groups.iter().enumerate().filter(|_| self.ceph);
+        let groups = self.groups.iter().enumerate().filter(|_| self.layout == "ceph");
         // A group's data come first, then its global parities, then its own.
         let shards = groups.flat_map(|(index, group)| {
             let others = group.iter().copied().filter(move |&chunk| chunk != k + index);
@@ -236,9 +367,8 @@ impl Code for Lrc {
     }
 
     fn tolerates(&self, lost: &[usize]) -> bool {
-        if self.ceph {
-            let left = (0..self.shape().n()).filter(|chunk| !lost.contains(chunk));
-            return self.code.independent(&left.collect::<Vec<_>>()).len() == self.shape().k;
+        if self.layout != "kiln" {
+            return self.code.tolerates(lost);
         }
         // What is lost is an unknown for the global parities, but for one chunk a group.
         let hit = |group: &&Vec<usize>| group.iter().any(|chunk| lost.contains(chunk));
@@ -267,7 +397,9 @@ impl Code for Lrc {
     }
 
     fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
-        self.code.emit(choice)
+        let rest = self.not_summed(&choice.lost, &choice.helpers);
+        let known: Vec<usize> = choice.helpers.iter().chain(&rest).copied().collect();
+        self.code.emit_with_sums(choice, &rest, &self.sums(&choice.lost, &known))
     }
 }
 

@@ -2,7 +2,7 @@
 //! their own, some are inside others.
 
 use super::Choice;
-use crate::dag::{At, DagBuilder, Hint};
+use crate::dag::{At, DagBuilder, Hint, Symbol};
 use crate::spec::{Param, Words};
 use crate::{CodeError, CodeSpec, Dag, Shape};
 use kiln_gf::{GENERATORS, Matrix, field, generator};
@@ -95,16 +95,47 @@ impl ScalarCode {
         }
     }
 
+    /// Returns whether the symbols `lost` follow from all others: their columns in the checks are
+    /// independent.
+    pub(super) fn tolerates(&self, lost: &[usize]) -> bool {
+        let Shape { k, m, .. } = self.shape();
+        let column = |row: usize, chunk: usize| match chunk.checked_sub(k) {
+            None => self.generator.at(k + row, chunk),
+            Some(parity) => u8::from(parity == row),
+        };
+        lost.len() <= m
+            && Matrix::from_fn(m, lost.len(), |row, i| column(row, lost[i])).rank() == lost.len()
+    }
+
     /// The DAG of a choice of whole chunks. What has the same sources is one step: for an MDS code
     /// everything, else every group alone, so that no product is by zero.
     pub(super) fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+        self.emit_with_sums(choice, &choice.lost, &[])
+    }
+
+    /// As [`ScalarCode::emit`] for the lost chunks of `solved`; the other ones are sums, each of
+    /// chunks that are read or come before it.
+    pub(super) fn emit_with_sums(
+        &self,
+        choice: &Choice,
+        solved: &[usize],
+        sums: &[(usize, Vec<usize>)],
+    ) -> Result<Dag, CodeError> {
         let at = |chunk: usize| At { chunk: chunk as u32, position: 0 };
         let hint = |chunk: usize| Hint { layer: 0, column: chunk as u32 };
         let mut builder = DagBuilder::new();
-        let solve = self.solve(&choice.helpers, &choice.lost)?;
-        let sources: Vec<_> =
-            choice.helpers.iter().map(|&h| builder.input(at(h), hint(h))).collect();
+        let mut known: BTreeMap<usize, Symbol> =
+            choice.helpers.iter().map(|&h| (h, builder.input(at(h), hint(h)))).collect();
+        let of = |known: &BTreeMap<usize, Symbol>, chunks: &[usize]| {
+            let symbols = chunks.iter().map(|chunk| known.get(chunk).copied());
+            symbols.collect::<Option<Vec<Symbol>>>().ok_or_else(unknown)
+        };
+        let sources = of(&known, &choice.helpers)?;
         let mut steps: BTreeMap<Vec<usize>, Vec<usize>> = BTreeMap::new();
+        let solve = match solved {
+            [] => Matrix::zero(0, 0),
+            _ => self.solve(&choice.helpers, solved)?,
+        };
         for row in 0..solve.rows() {
             let used = (0..solve.cols()).filter(|&column| solve.at(row, column) != 0).collect();
             steps.entry(used).or_default().push(row);
@@ -112,12 +143,23 @@ impl ScalarCode {
         for (columns, rows) in steps {
             let matrix = builder.matrix(&solve.select_rows(&rows).select_cols(&columns));
             let sources: Vec<_> = columns.iter().map(|&column| sources[column]).collect();
-            let hints: Vec<Hint> = rows.iter().map(|&row| hint(choice.lost[row])).collect();
+            let hints: Vec<Hint> = rows.iter().map(|&row| hint(solved[row])).collect();
             let out = builder.step(matrix, &sources, &hints)?;
-            for (index, &row) in rows.iter().enumerate() {
-                builder.output(at(choice.lost[row]), out.symbol(index));
-            }
+            known.extend(rows.iter().enumerate().map(|(i, &row)| (solved[row], out.symbol(i))));
+        }
+        for (chunk, others) in sums {
+            let ones = builder.matrix(&Matrix::from_fn(1, others.len(), |_, _| 1));
+            let out = builder.step(ones, &of(&known, others)?, &[hint(*chunk)])?;
+            known.insert(*chunk, out.symbol(0));
+        }
+        for (&chunk, symbol) in choice.lost.iter().zip(of(&known, &choice.lost)?) {
+            builder.output(at(chunk), symbol);
         }
         builder.finish()
     }
+}
+
+/// Error of a chunk that nothing gives.
+fn unknown() -> CodeError {
+    CodeError::Internal("a sum of chunks that are not known".into())
 }

@@ -190,7 +190,7 @@ fn card(codec: &Codec, seed: u64) -> Result<Card, Failure> {
         margin: codec.margin(&[]),
         survived: match codec.is_mds() {
             true => 1.0,
-            false => codec.average_cost(shape.m, seed)?.survived(),
+            false => codec.survived(shape.m, seed)?,
         },
         ceph_shards: Some(codec.mapping()).filter(|shards| !shards.is_sorted()),
         storage_overhead: n as f64 / shape.k as f64,

@@ -1,8 +1,8 @@
 //! Maximal recoverability over all patterns, cheapest reads, and Ceph's layers.
 
 use super::{check, coefficients};
-use crate::combinations::next_combination;
-use crate::{CodeSpec, Codec, RebuildMethod, Shape};
+use crate::combinations::{next_combination, sample};
+use crate::{CodeSpec, Codec, RebuildMethod, Shape, seed};
 use kiln_gf::{Matrix, generator};
 
 fn codec(spec: &str) -> Codec {
@@ -166,6 +166,7 @@ fn ceph_layers_are_reed_solomon_and_sums() {
 fn specs_say_what_is_legal() {
     let explicit = |spec: &str| spec.parse::<CodeSpec>().unwrap().explicit();
     assert_eq!(explicit("lrc:12+2+2"), "lrc:12+2+2,layout=kiln");
+    assert_eq!(explicit("lrc:12+2+3"), "lrc:12+2+3,layout=azure");
     assert_eq!("lrc:6+2+2,layout=kiln".parse::<CodeSpec>().unwrap().to_string(), "lrc:6+2+2");
     assert_eq!(explicit("plugin=lrc k=8 m=4 l=3"), "lrc:8+4+4,layout=ceph");
     assert_eq!(
@@ -177,9 +178,10 @@ fn specs_say_what_is_legal() {
         ("lrc:12+4", "k+l+g: data, groups, global parities; e.g. 12+2+2"),
         ("lrc:12+5+2", "l=5 is not possible: groups divide k = 12; the nearest are 4 and 6"),
         ("lrc:12+3+2,layout=ceph", "groups divide k = 12 and g = 2; the nearest is 2"),
-        ("lrc:12+2+3", "g=3 is not possible"),
+        ("lrc:12+2+3,layout=kiln", "g=3 is not possible"),
+        ("lrc:5+6+3", "there are at most k = 5 groups; the nearest is 5"),
         ("lrc:40+2+2", "at most 15 data chunks in up to 17 groups"),
-        ("lrc:12+2+2,layout=azure", "known: kiln, ceph"),
+        ("lrc:12+2+2,layout=magic", "known: kiln, azure, uniform, cascaded, ceph"),
         ("lrc:250+5+5", "260 chunks"),
         ("plugin=lrc k=4 m=2", "no l="),
         ("plugin=lrc k=4 m=2 l=4", "k + m = 6 is no multiple of l=4"),
@@ -191,4 +193,90 @@ fn specs_say_what_is_legal() {
         assert!(error.contains(legal), "{spec}: {error}");
     }
     assert!(CodeSpec::of_family("lrc", 10, 1).is_err());
+}
+
+/// Chunks read for one lost chunk, on average, as published: by `azure`, `uniform` and `cascaded`
+/// layout; UniLRC has groups of its locality and one.
+#[test]
+fn wide_codes_read_what_is_published() {
+    for (numbers, azure, uniform, cascaded) in [
+        ("24+2+2", 12.857, 13.0, 11.357),
+        ("48+4+3", 13.964, 12.764, 12.582),
+        ("72+4+4", 20.7, 19.0, 19.15),
+        ("96+5+4", 22.133, 20.0, 20.590),
+    ] {
+        for (layout, chunks) in [("azure", azure), ("uniform", uniform), ("cascaded", cascaded)] {
+            let cost = codec(&format!("lrc:{numbers},layout={layout}")).average_cost(1, 0).unwrap();
+            let close = (cost.mean_chunks - chunks).abs() < 5e-4;
+            assert!(cost.exhaustive && close, "{numbers} {layout} {cost:?}");
+        }
+    }
+    for (numbers, locality) in [("30+6+6", 6.0), ("112+8+16", 16.0), ("180+10+20", 20.0)] {
+        let cost = codec(&format!("lrc:{numbers},layout=uniform")).average_cost(1, 0).unwrap();
+        assert_eq!((cost.min_chunks, cost.max_chunks), (locality, locality), "{numbers}");
+    }
+}
+
+/// Every pattern of as many losses as a wide layout promises, for many small codes.
+#[test]
+fn wide_layouts_tolerate_what_they_promise() {
+    let mut patterns = 0;
+    for (k, l, g) in [(3, 1, 3), (5, 2, 3), (6, 3, 3), (8, 2, 4), (9, 4, 2), (12, 3, 2), (10, 5, 1)]
+    {
+        for layout in ["azure", "uniform", "cascaded"] {
+            let codec = codec(&format!("lrc:{k}+{l}+{g},layout={layout}"));
+            let (n, rows, any) = (k + l + g, rows(&codec), codec.tolerates_any());
+            assert_eq!(any, if layout == "cascaded" { g } else { g + 1 });
+            let mut lost: Vec<usize> = (0..any).collect();
+            loop {
+                let decodable = rows.select_rows(&others(n, &lost)).rank() == k;
+                assert!(decodable && codec.tolerates(&lost), "{} {lost:?}", codec.spec());
+                patterns += 1;
+                if !next_combination(&mut lost, n) {
+                    break;
+                }
+            }
+            assert!(codec.margin(&[]) >= any as i32);
+        }
+    }
+    assert_eq!(patterns, 9_627);
+}
+
+/// Wide codes: 300 patterns of the promised losses each, those of one more that are decoded, every
+/// whole group of UniLRC (a domain of its own), and one random byte a chunk through encode, a repair
+/// and decodes.
+#[test]
+fn wide_codes_decode() {
+    let wide = ["24+2+2", "48+4+3", "72+4+4", "96+5+4"]
+        .into_iter()
+        .flat_map(|numbers| {
+            ["azure", "uniform", "cascaded"].map(|layout| format!("lrc:{numbers},layout={layout}"))
+        })
+        .chain(["30+6+6", "112+8+16", "180+10+20"].map(|n| format!("lrc:{n},layout=uniform")));
+    let mut state = 11;
+    for spec in wide {
+        let codec = codec(&spec);
+        let (Shape { k, .. }, n, any) = (codec.shape(), codec.shape().n(), codec.tolerates_any());
+        let mut word: Vec<u8> = (0..k).map(|_| seed::next(&mut state) as u8).collect();
+        word.extend(codec.encode_plan().unwrap().dag().eval(&word.clone()).unwrap());
+        for _ in 0..300 {
+            assert!(codec.tolerates(&sample(n, any, &mut state)), "{spec}");
+        }
+        assert!(codec.survived(any + 1, 3).unwrap() > 0.8, "{spec}");
+        assert_eq!(codec.margin(&[]), any as i32, "{spec}");
+        for failures in [1, 2, any, any] {
+            let lost = sample(n, failures, &mut state);
+            let (_, dag) = codec.repair_dag(&lost, &others(n, &lost)).unwrap();
+            let inputs: Vec<u8> = dag.inputs().iter().map(|at| word[at.chunk as usize]).collect();
+            let wanted: Vec<u8> = lost.iter().map(|&chunk| word[chunk]).collect();
+            assert_eq!(dag.eval(&inputs).unwrap(), wanted, "{spec} {lost:?}");
+        }
+    }
+    for (k, z, g) in [(30, 6, 6), (112, 8, 16), (180, 10, 20)] {
+        let codec = codec(&format!("lrc:{k}+{z}+{g},layout=uniform"));
+        for group in super::groups("uniform", k, z, g) {
+            assert_eq!(group.len(), g + 1);
+            assert!(codec.tolerates(&group));
+        }
+    }
 }
