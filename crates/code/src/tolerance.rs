@@ -12,9 +12,9 @@ impl Codec {
     /// cannot be rebuilt: m less the lost ones for a code that is MDS. Less than zero where `lost`
     /// is too much already: so many chunks have to come back, if they are the right ones.
     ///
-    /// Codes that are not MDS are asked pattern by pattern beyond what they prove of themselves, and
-    /// answers are remembered. A question that takes more than 50,000 patterns is answered by the
-    /// margin that is proved until then.
+    /// Codes that are not MDS are asked pattern by pattern beyond what they prove of themselves,
+    /// and answers are remembered. A question that takes more than 50,000 patterns is answered by
+    /// the margin that is proved until then.
     ///
     /// ```
     /// use kiln_code::Codec;

@@ -184,17 +184,18 @@ fn check(factors: &[Vec<u8>], globals: usize) -> bool {
 
 /// Rows of the global parities of a wide layout, and whether the last is the sum of all groups'.
 ///
-/// The rows are those of a Cauchy matrix, so that every square part of them is invertible, as scaling
-/// of rows and columns leaves it. Columns are scaled so that one row is all ones, and groups are plain
-/// sums. *Losses that are decoded*: e data chunks, a parities of groups, b global ones.
+/// The rows are those of a Cauchy matrix, so that every square part of them is invertible, as
+/// scaling of rows and columns leaves it. Columns are scaled so that one row is all ones, and
+/// groups are plain sums. *Losses that are decoded*: e data chunks, a parities of groups, b global
+/// ones.
 ///
-/// - `azure` (g + 1 rows, the first is what the groups sum to), any g + 1 losses: without a loss among
-///   the parities of groups, their sum is that row, so g + 1 - b rows give e = g + 1 - b unknowns;
-///   with one, the g - b global rows give e <= g - b.
+/// - `azure` (g + 1 rows, the first is what the groups sum to), any g + 1 losses: without a loss
+///   among the parities of groups, their sum is that row, so g + 1 - b rows give e = g + 1 - b
+///   unknowns; with one, the g - b global rows give e <= g - b.
 /// - `cascaded` (g rows, the last of all ones), any g losses: the g - b rows give e <= g - b.
 /// - `uniform` (g + 1 rows, of which all columns sum to one), any g + 1 losses: the parities of the
-///   groups sum to all data and all global parities, which is the first row alone, as the other ones
-///   come twice; the rest is as for `azure`.
+///   groups sum to all data and all global parities, which is the first row alone, as the other
+///   ones come twice; the rest is as for `azure`.
 fn wide(layout: &str, k: usize, g: usize) -> Result<Matrix, CodeError> {
     let cauchy = |rows: usize| generator("cauchy")?.parity(k, rows);
     let (rows, sums): (Matrix, Vec<u8>) = match layout {

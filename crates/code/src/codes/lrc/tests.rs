@@ -243,8 +243,8 @@ fn wide_layouts_tolerate_what_they_promise() {
 }
 
 /// Wide codes: 300 patterns of the promised losses each, those of one more that are decoded, every
-/// whole group of UniLRC (a domain of its own), and one random byte a chunk through encode, a repair
-/// and decodes.
+/// whole group of UniLRC (a domain of its own), and one random byte a chunk through encode, a
+/// repair and decodes.
 #[test]
 fn wide_codes_decode() {
     let wide = ["24+2+2", "48+4+3", "72+4+4", "96+5+4"]
