@@ -5,10 +5,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kiln_pool::{
-    ATTRIBUTES, GetRequest, Helpers, Index, NodeConfig, Policy, PoolConfig, PoolKeys, PutRequest,
-    is_attributes,
-};
+use kiln_folders::{ATTRIBUTES, Folders, is_attributes};
+use kiln_pool::{GetRequest, Helpers, Index, NodeConfig, Policy, PoolConfig, PoolKeys, PutRequest};
 use kiln_recovery::HelpingAgents;
 use kiln_store::{Absent, FileBackend, Location, write_whole};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
@@ -297,12 +295,13 @@ impl Pool {
         let bytes = Bytes::new(data, "data")?;
         let report = py.detach(|| -> Result<_, Failure> {
             let req = PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace };
-            let way = self.pool.writer().see_way(name)?;
-            self.pool.writer().make_way(&req, &way, &|| self.index().ok())?;
+            let folders = Folders(&self.pool);
+            let way = folders.look(name)?;
+            folders.make_way(&req, &way, &|| self.index().ok())?;
             // SAFETY: callers promise not to write to the buffers of a call meanwhile.
             let given = unsafe { bytes.slice() };
             let mut source = StreamSource::new(given).with_size(given.len() as u64);
-            Ok(self.pool.writer().put_on(&req, &way, &mut source, &self.settings())?)
+            Ok(folders.put(&req, &way, &mut source, &self.settings())?)
         })?;
         dictionary(py, &report)
     }

@@ -13,7 +13,8 @@ use std::convert::Infallible;
 use std::iter;
 use std::path::Path;
 
-use kiln_pool::{Index, Pool, is_attributes};
+use kiln_folders::{first_in, is_attributes};
+use kiln_pool::{Index, Pool};
 use kiln_stripe::{Observer, PoolError, in_parallel};
 use serde::Serialize;
 
@@ -194,7 +195,7 @@ pub struct Transfer<'a> {
 impl Transfer<'_> {
     /// Returns whether objects have names in this folder.
     pub fn is_folder(&self, name: &str) -> Result<bool, Failure> {
-        Ok(self.index.first_in(name)?.is_some())
+        Ok(first_in(self.index, name)?.is_some())
     }
 
     /// Removes objects; those that are gone already count, too.

@@ -1,8 +1,7 @@
-//! Data of objects: put, get, ranges, removal, folders.
+//! Data of objects: put, get, ranges, removal.
 
 pub(crate) mod reader;
 pub(crate) mod writer;
-pub(crate) mod parents;
 pub(crate) mod capacity;
 pub(crate) mod shards;
 pub(crate) mod helpers;
@@ -12,4 +11,3 @@ pub(crate) mod object_reader;
 pub(crate) mod stat;
 pub(crate) mod put;
 pub(crate) mod remove;
-pub(crate) mod nested;

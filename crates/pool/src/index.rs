@@ -347,12 +347,12 @@ impl Index {
     }
 
     /// Shows objects that have names with a prefix in batches of at most `size`, in order of name,
-    /// as long as `see` says `true`; `removed`: those too of which only a tombstone is left. Nobody
-    /// else can use the index while it is read, so `see` is called between.
+    /// as long as `see` says `true`; `removed`: those too of which only a tombstone is left. The
+    /// index is locked while a batch is read, so `see` is called between.
     ///
     /// # Errors
     /// The database; errors of `see`.
-    pub(crate) fn in_batches(
+    pub fn in_batches(
         &self,
         prefix: &str,
         size: usize,

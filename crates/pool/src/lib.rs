@@ -30,9 +30,7 @@ mod pool;
 
 pub use data::get::{GetReport, GetRequest};
 pub use data::helpers::{Degraded, Helpers, Rebuilt};
-pub use data::nested::{ATTRIBUTES, attributes_in, folders_of, is_attributes};
 pub use data::object_reader::OpenObject;
-pub use data::parents::Way;
 pub use data::put::{MAX_TOGETHER, PutReport, PutRequest};
 pub use data::reader::ObjectReader;
 pub use data::stat::{ShardState, StatReport};

@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use kiln_folders::attributes_in;
 use kiln_net::Address;
 use kiln_plan::Basis;
-use kiln_pool::{GetReport, GetRequest, Helpers, Pool, attributes_in};
+use kiln_pool::{GetReport, GetRequest, Helpers, Pool};
 use kiln_recovery::HelpingAgents;
 use kiln_stripe::{Observer, PoolError};
 

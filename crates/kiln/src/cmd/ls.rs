@@ -3,7 +3,8 @@
 use std::io::{self, BufWriter, Write};
 
 use clap::Args;
-use kiln_pool::{ATTRIBUTES, Listed, is_attributes};
+use kiln_folders::{ATTRIBUTES, is_attributes};
+use kiln_pool::Listed;
 use kiln_stripe::{Observer, PoolError};
 
 use crate::args::with_exit_codes;

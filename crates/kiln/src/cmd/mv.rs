@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 
 use clap::Args;
-use kiln_pool::{GetRequest, Pool, PutReport, PutRequest, attributes_in, folders_of};
+use kiln_folders::{Folders, attributes_in, folders_of};
+use kiln_pool::{GetRequest, Pool, PutReport, PutRequest};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 use serde::Serialize;
 
@@ -88,10 +89,10 @@ impl Mv {
         let (mut made, mut entries) = (BTreeSet::new(), Entries::new());
         for name in tree.objects.keys().filter(is_moved) {
             let to = new(name);
-            pool.writer().refuse_nested(Some(&index), &to)?;
+            Folders(&pool).refuse_nested(Some(&index), &to)?;
             let above: BTreeSet<String> =
                 folders_of(&to).map(str::to_owned).filter(|name| !made.contains(name)).collect();
-            pool.writer().make_folders(
+            Folders(&pool).make_folders(
                 fresh_run(),
                 now_ms(),
                 &above.iter().map(|n| &n[..]).collect(),

@@ -4,7 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use kiln_pool::{Pool, PutReport, PutRequest, Way};
+use kiln_folders::{Folders, Way};
+use kiln_pool::{Pool, PutReport, PutRequest};
 use kiln_stripe::{Observer, Source, StreamSource};
 
 use crate::args::with_exit_codes;
@@ -61,13 +62,13 @@ impl Put {
         let mut source = source(&self.input)?;
         let req =
             PutRequest { name: &name, run: fresh_run(), now_ms: now_ms(), replace: self.force };
-        let see = |pool: &Pool| pool.writer().see_way(&name);
+        let see = |pool: &Pool| Folders(pool).look(&name);
         let make = |pool: &Pool, way: Way| {
-            pool.writer().make_way(&req, &way, &|| self.pool.index_to_list(pool, setup).ok())?;
+            Folders(pool).make_way(&req, &way, &|| self.pool.index_to_list(pool, setup).ok())?;
             Ok(way)
         };
         let (pool, way) = self.pool.open_to_change(setup, see, make)?;
-        let outcome = pool.writer().put_on(&req, &way, &mut *source, &setup.settings());
+        let outcome = Folders(&pool).put(&req, &way, &mut *source, &setup.settings());
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();

@@ -1,6 +1,7 @@
 //! `kiln scrub`
 
 use clap::Args;
+use kiln_folders::Folders;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{Index, Pool, ScrubReport, ScrubRequest};
 use kiln_stripe::Depth;
@@ -64,7 +65,7 @@ impl Scrub {
         let grace_ms = self.grace.saturating_mul(3_600_000);
         if !self.dry_run && self.prefix.is_empty() {
             let (now, before) = (now_ms(), now_ms().saturating_sub(grace_ms));
-            if pool.writer().remove_empty_folders(&index, &fresh_run, now, before)? > 0 {
+            if Folders(&pool).remove_empty(&index, &fresh_run, now, before)? > 0 {
                 drop(index);
                 index = self.pool.index(&pool, setup)?;
             }

@@ -5,7 +5,8 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use clap::Args;
-use kiln_pool::{GetRequest, attributes_in, folders_of};
+use kiln_folders::{attributes_in, folders_of};
+use kiln_pool::GetRequest;
 use kiln_stripe::PoolError;
 
 use crate::args::with_exit_codes;

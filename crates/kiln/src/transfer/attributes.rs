@@ -6,8 +6,9 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime};
 
+use kiln_folders::attributes_in;
 use kiln_pool::layout::MAX_NAME;
-use kiln_pool::{GetRequest, Pool, attributes_in};
+use kiln_pool::{GetRequest, Pool};
 use kiln_stripe::{PoolError, Settings};
 use serde::{Deserialize, Serialize};
 

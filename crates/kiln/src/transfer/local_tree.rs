@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use kiln_pool::ATTRIBUTES;
+use kiln_folders::ATTRIBUTES;
 
 use super::attributes::Entry;
 use crate::exit::Failure;

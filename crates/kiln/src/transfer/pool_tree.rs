@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kiln_pool::{attributes_in, is_attributes};
+use kiln_folders::{attributes_in, is_attributes};
 
 use super::attributes::{Attributes, Entry};
 use super::local_tree::{joined, split};

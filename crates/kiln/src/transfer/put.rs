@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use kiln_pool::{PutRequest, attributes_in, folders_of, is_attributes};
+use kiln_folders::{Folders, attributes_in, folders_of, is_attributes};
+use kiln_pool::PutRequest;
 use kiln_stripe::{Observer, PoolError, Settings, Source, StreamSource};
 
 use super::attributes::{Attributes, Entry};
@@ -56,7 +57,7 @@ impl Transfer<'_> {
         }
         // Those above what was copied, which get no attributes.
         let above = free.into_iter().filter(|name| !entries.contains_key(*name)).collect();
-        self.pool.writer().make_folders(fresh_run(), now_ms(), &above)?;
+        Folders(self.pool).make_folders(fresh_run(), now_ms(), &above)?;
         Ok(())
     }
 
@@ -85,7 +86,7 @@ impl Transfer<'_> {
             let freed = gone.range(below.clone()..).next();
             let freed = freed.is_some_and(|name| name.starts_with(&below));
             let index = (!freed).then_some(self.index);
-            let nested = || Ok(self.pool.writer().refuse_nested_but(free, index, item.name)?);
+            let nested = || Ok(Folders(self.pool).refuse_nested_but(free, index, item.name)?);
             match source.and_then(|source| nested().map(|()| source)) {
                 Ok(Some((source, entry))) => sources.push((item, source, entry)),
                 Ok(None) => report.count(item.name, Ok(None)),

@@ -11,7 +11,6 @@ use kiln_stripe::{PoolError, Result, Settings, Source, default_sub_chunk, names}
 use serde::Serialize;
 
 use crate::data::capacity::WithRoom;
-use crate::data::parents::Way;
 use crate::data::writer::ObjectWriter;
 use crate::layout::{Body, Class, Place, Placed, place};
 use crate::manifest::commit::{Change, StagedShard};
@@ -79,7 +78,7 @@ enum Before<'a> {
     /// An object with data of just this identity, or none.
     Run(Option<[u8; 16]>),
     /// As [`PutRequest::replace`] says, and what is there was looked at.
-    Seen(&'a Way),
+    Seen(Option<&'a Manifest>),
 }
 
 /// A source of which the start was read to see how long it is.
@@ -178,19 +177,19 @@ impl ObjectWriter<'_> {
         self.put_one(req, Before::Run(over), source, settings)
     }
 
-    /// As [`ObjectWriter::put`], after [`ObjectWriter::see_way`]: what it found is not asked for
-    /// again before the data is written. Before the object takes its place it is, as ever.
+    /// As [`ObjectWriter::put`], by a caller who looked which object is there: it is not asked for
+    /// again before the data is written. Before the new object takes its place it is, as ever.
     ///
     /// # Errors
     /// As [`ObjectWriter::put`].
-    pub fn put_on(
+    pub fn put_seen(
         &self,
         req: &PutRequest<'_>,
-        way: &Way,
+        seen: Option<&Manifest>,
         source: &mut dyn Source,
         settings: &Settings<'_>,
     ) -> Result<PutReport> {
-        self.put_one(req, Before::Seen(way), source, settings)
+        self.put_one(req, Before::Seen(seen), source, settings)
     }
 
     fn put_one(
@@ -290,13 +289,9 @@ impl ObjectWriter<'_> {
         }
         // Before much is written. Data that lies in the manifest is looked for only once, when that
         // is replaced.
-        let seen = match before {
-            Before::Seen(way) => way.object(req.name),
-            _ => None,
-        };
-        match seen {
-            Some(there) => refuse_existing(&req, before, there)?,
-            None => refuse_existing(&req, before, self.manifests.look(&key, req.name)?.data())?,
+        match before {
+            Before::Seen(there) => refuse_existing(&req, before, there)?,
+            _ => refuse_existing(&req, before, self.manifests.look(&key, req.name)?.data())?,
         }
         self.stage_shards(req, key, &class, &mut source, asked, settings)
     }

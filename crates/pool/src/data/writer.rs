@@ -1,9 +1,11 @@
 //! The writer of objects.
 
+use kiln_stripe::{PoolError, Result};
+
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::ClusterMap;
 
-/// Writes and removes objects, and the folders that they stand in.
+/// Writes and removes objects.
 #[derive(Copy, Clone, Debug)]
 pub struct ObjectWriter<'a> {
     pub(crate) map: &'a ClusterMap,
@@ -13,5 +15,17 @@ pub struct ObjectWriter<'a> {
 impl<'a> ObjectWriter<'a> {
     pub(crate) fn new(map: &'a ClusterMap) -> ObjectWriter<'a> {
         ObjectWriter { map, manifests: ManifestStore::new(map) }
+    }
+
+    /// Returns whether there is an object of that name.
+    ///
+    /// # Errors
+    /// As [`crate::ManifestStore::manifest`], but for [`PoolError::NoObject`].
+    pub fn has(&self, name: &str) -> Result<bool> {
+        match self.manifests.manifest(name) {
+            Ok(_) => Ok(true),
+            Err(PoolError::NoObject { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }

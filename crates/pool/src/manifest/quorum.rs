@@ -409,12 +409,16 @@ impl ManifestStore<'_> {
         self.settled(key, name, self.ask(key, false)?)
     }
 
-    /// As [`ManifestStore::look`], for several names at once: each node is asked for its map once.
-    pub(crate) fn look_each(&self, names: &[&str]) -> Result<Vec<Found>> {
+    /// The manifests of several names at once; `None`: no object of that name has data. Each node
+    /// is asked for its map once.
+    ///
+    /// # Errors
+    /// As [`ManifestStore::manifest`], but for [`PoolError::NoObject`].
+    pub fn manifests(&self, names: &[&str]) -> Result<Vec<Option<Manifest>>> {
         let keys = names.iter().map(|name| Key::of(name)).collect::<Result<Vec<Key>>>()?;
         let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
         let found = self.ask_each(&wanted)?.into_iter().zip(keys.iter().zip(names));
-        found.map(|(found, (key, name))| self.settled(key, name, found)).collect()
+        found.map(|(found, (key, name))| Ok(self.settled(key, name, found)?.into_data())).collect()
     }
 
     /// As [`ManifestStore::look`]; every home that can be is asked: for repairs and scrubs.

@@ -3,18 +3,14 @@
 //! Homes of a name tell if an object is above it. That objects are below one only all nodes
 //! could tell, so every folder has an object of its own by which it is found: the one that keeps
 //! the attributes of its files, or one without any.
+#![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
 use std::iter;
 
+use kiln_pool::layout::MAX_NAME;
+use kiln_pool::{Index, MAX_TOGETHER, Manifest, Pool, PutReport, PutRequest};
 use kiln_stripe::{PoolError, Result, Settings, Silent, Source, StreamSource};
-
-use crate::Index;
-use crate::data::parents::Way;
-use crate::data::put::{MAX_TOGETHER, PutRequest};
-use crate::data::writer::ObjectWriter;
-use crate::layout::MAX_NAME;
-use crate::manifest::quorum::Found;
 
 /// Last word of the name of a folder's own object.
 pub const ATTRIBUTES: &str = ".kiln-attributes";
@@ -40,7 +36,7 @@ pub fn is_attributes(name: &str) -> bool {
 /// The folder that a name is in, the one that this is in, and so on.
 ///
 /// ```
-/// assert!(kiln_pool::folders_of("a/b/c").eq(["a/b", "a"]));
+/// assert!(kiln_folders::folders_of("a/b/c").eq(["a/b", "a"]));
 /// ```
 pub fn folders_of(name: &str) -> impl Iterator<Item = &str> {
     let above = |name: &str| name.rfind('/').unwrap_or(0);
@@ -48,7 +44,27 @@ pub fn folders_of(name: &str) -> impl Iterator<Item = &str> {
         .take_while(|folder| !folder.is_empty())
 }
 
-impl ObjectWriter<'_> {
+/// Objects at a name and above it, before something is put there, as [`Folders::look`] found them.
+/// It may be out of date a moment later: it spares questions before work that is refused or begun,
+/// and a put asks once more, under the locks, before its object takes its place.
+#[derive(Clone, Debug)]
+pub struct Way {
+    name: String,
+    /// Object that is there, if it has data.
+    object: Option<Manifest>,
+    /// A folder in the name that is an object.
+    blocked: Option<String>,
+    /// Own objects that its folders lack.
+    lacking: Vec<String>,
+    /// There may be objects below it.
+    was_folder: bool,
+}
+
+/// The folders of a pool.
+#[derive(Copy, Clone, Debug)]
+pub struct Folders<'a>(pub &'a Pool);
+
+impl Folders<'_> {
     /// Refuses a name for an object that would be a folder of others, or lie below another object.
     /// Objects below it are looked for in `index`, where there is one.
     ///
@@ -58,11 +74,11 @@ impl ObjectWriter<'_> {
         self.refuse_nested_but(&BTreeSet::new(), index, name)
     }
 
-    /// As [`ObjectWriter::refuse_nested`], but does not ask for folders that are known to be no
+    /// As [`Folders::refuse_nested`], but does not ask for folders that are known to be no
     /// objects.
     ///
     /// # Errors
-    /// As [`ObjectWriter::refuse_nested`].
+    /// As [`Folders::refuse_nested`].
     pub fn refuse_nested_but(
         &self,
         free: &BTreeSet<&str>,
@@ -70,11 +86,11 @@ impl ObjectWriter<'_> {
         name: &str,
     ) -> Result<()> {
         for folder in folders_of(name).filter(|folder| !free.contains(folder)) {
-            if self.has(folder)? {
+            if self.0.writer().has(folder)? {
                 return Err(above(folder, name));
             }
         }
-        match index.map(|index| index.first_in(name)).transpose()?.flatten() {
+        match index.map(|index| first_in(index, name)).transpose()?.flatten() {
             Some(inside) => {
                 let what =
                     format!("{name:?} is a folder with {inside:?}, so it cannot be an object");
@@ -84,13 +100,14 @@ impl ObjectWriter<'_> {
         }
     }
 
-    /// Refuses a name as [`ObjectWriter::refuse_nested`] does, and gives the folders above it their
+    /// Refuses a name as [`Folders::refuse_nested`] does, and gives the folders above it their
     /// own objects, so that they are known as folders before there is anything in them. Asks the
     /// homes of a few names, however large the pool; `index` is called only where the name has been
     /// a folder. Two who put at the same time, one a folder and one an object of its name, are not
     /// kept apart.
     ///
     /// ```
+    /// # use kiln_folders::Folders;
     /// # use kiln_pool::{Index, PutRequest};
     /// # use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
     /// # let pool = kiln_pool::example_pool()?;
@@ -99,21 +116,20 @@ impl ObjectWriter<'_> {
     ///     index.refresh(&pool, b"this boot", &Silent).ok().map(|_| index)
     /// };
     /// let req = |name| PutRequest { name, run: [2; 16], now_ms: 0, replace: false };
-    /// let settings = Settings::new(&Silent);
-    /// let way = pool.writer().see_way("a/b")?;
-    /// pool.writer().make_way(&req("a/b"), &way, &index)?;
-    /// pool.writer().put_on(&req("a/b"), &way, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
+    /// let (folders, settings) = (Folders(&pool), Settings::new(&Silent));
+    /// let way = folders.look("a/b")?;
+    /// folders.make_way(&req("a/b"), &way, &index)?;
+    /// folders.put(&req("a/b"), &way, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
     /// for name in ["a", "a/b/c"] {
-    ///     let way = pool.writer().see_way(name)?;
-    ///     let end = pool.writer().make_way(&req(name), &way, &index);
+    ///     let end = folders.make_way(&req(name), &folders.look(name)?, &index);
     ///     assert!(matches!(end, Err(PoolError::Refused { .. })));
     /// }
     /// # Ok::<(), PoolError>(())
     /// ```
     ///
     /// # Errors
-    /// [`PoolError::Refused`]; as [`crate::ManifestStore::manifest`], and as [`ObjectWriter::put`]
-    /// for objects of folders.
+    /// [`PoolError::Refused`]; as [`kiln_pool::ManifestStore::manifest`], and as
+    /// [`kiln_pool::ObjectWriter::put`] for objects of folders.
     pub fn make_way(
         &self,
         req: &PutRequest<'_>,
@@ -139,14 +155,14 @@ impl ObjectWriter<'_> {
     /// asked for its map once, however many folders there are.
     ///
     /// # Errors
-    /// As [`crate::ManifestStore::manifest`], but for [`PoolError::NoObject`].
-    pub fn see_way(&self, name: &str) -> Result<Way> {
+    /// As [`kiln_pool::ManifestStore::manifest`], but for [`PoolError::NoObject`].
+    pub fn look(&self, name: &str) -> Result<Way> {
         let folders: Vec<&str> = folders_of(name).collect();
         let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
         let own = mark_of(name);
         let mut names = vec![name];
         names.extend(folders.iter().copied().chain(marks.iter().chain(&own).map(String::as_str)));
-        let mut found = self.manifests.look_each(&names)?.into_iter().map(Found::into_data);
+        let mut found = self.0.manifests().manifests(&names)?.into_iter();
         let object = found.next().flatten();
         let there: Vec<bool> = found.map(|data| data.is_some()).collect();
         let (objects, there) = there.split_at(folders.len());
@@ -161,11 +177,29 @@ impl ObjectWriter<'_> {
         })
     }
 
-    /// Gives folders that have none their own objects, as [`ObjectWriter::make_way`] does. `run`: a
+    /// Puts an object after [`Folders::make_way`]: what the way says is not asked for again before
+    /// the data is written. Before the object takes its place it is, as ever.
+    ///
+    /// # Errors
+    /// As [`kiln_pool::ObjectWriter::put`].
+    pub fn put(
+        &self,
+        req: &PutRequest<'_>,
+        way: &Way,
+        source: &mut dyn Source,
+        settings: &Settings<'_>,
+    ) -> Result<PutReport> {
+        match way.name == req.name {
+            true => self.0.writer().put_seen(req, way.object.as_ref(), source, settings),
+            false => self.0.put(req, source, settings),
+        }
+    }
+
+    /// Gives folders that have none their own objects, as [`Folders::make_way`] does. `run`: a
     /// fresh identity; `now_ms`: the time, in ms since 1970.
     ///
     /// # Errors
-    /// As [`crate::ManifestStore::manifest`] and [`ObjectWriter::put`].
+    /// As [`kiln_pool::ManifestStore::manifest`] and [`kiln_pool::ObjectWriter::put`].
     pub fn make_folders(&self, run: [u8; 16], now_ms: u64, folders: &BTreeSet<&str>) -> Result<()> {
         let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
         let marked = self.are_there(marks.iter().map(String::as_str).collect())?;
@@ -174,18 +208,18 @@ impl ObjectWriter<'_> {
 
     /// Removes folders' own objects that say nothing, of folders that have no objects any more and
     /// were made before `before_ms`. `fresh` gives random identities; the index must be up to date.
-    /// Returns how many were removed; none, where there may be objects that nobody knows of now.
+    /// Returns how many were removed; none, where there may be objects that no node here knows of.
     ///
     /// # Errors
-    /// The index; as [`ObjectWriter::remove`].
-    pub fn remove_empty_folders(
+    /// The index; as [`kiln_pool::ObjectWriter::remove`].
+    pub fn remove_empty(
         &self,
         index: &Index,
         fresh: &dyn Fn() -> [u8; 16],
         now_ms: u64,
         before_ms: u64,
     ) -> Result<u64> {
-        if !self.map.sees_all()? {
+        if !self.0.sees_all()? {
             return Ok(0);
         }
         let mut removed = 0;
@@ -196,12 +230,12 @@ impl ObjectWriter<'_> {
                 let says_nothing = listed.size == NOTHING_KNOWN.len() as u64;
                 if says_nothing
                     && listed.created_ms <= before_ms
-                    && index.first_in(folder.trim_end_matches('/'))?.is_none()
+                    && first_in(index, folder.trim_end_matches('/'))?.is_none()
                 {
                     empty.push((&listed.name[..], fresh()));
                 }
             }
-            for end in self.remove_all(&empty, now_ms, &Settings::new(&Silent))? {
+            for end in self.0.writer().remove_all(&empty, now_ms, &Settings::new(&Silent))? {
                 match end {
                     Ok(()) => removed += 1,
                     Err(PoolError::NoObject { .. }) => {}
@@ -223,9 +257,9 @@ impl ObjectWriter<'_> {
                 let req = PutRequest { name, run, now_ms, replace: false };
                 (req, source as &mut dyn Source)
             });
-            for end in self.put_all(puts.collect(), &Settings::new(&Silent))? {
+            for end in self.0.put_all(puts.collect(), &Settings::new(&Silent))? {
                 match end {
-                    // Somebody else was quicker.
+                    // Another client was quicker.
                     Ok(_) | Err(PoolError::Exists { .. } | PoolError::Refused { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -236,19 +270,7 @@ impl ObjectWriter<'_> {
 
     /// Returns whether there are objects of these names, which are asked for at once.
     fn are_there(&self, names: Vec<&str>) -> Result<Vec<bool>> {
-        self.map.in_parallel(names, |_, name| self.has(name))
-    }
-
-    /// Returns whether there is an object of that name.
-    ///
-    /// # Errors
-    /// As [`crate::ManifestStore::manifest`], but for [`PoolError::NoObject`].
-    pub fn has(&self, name: &str) -> Result<bool> {
-        match self.manifests.manifest(name) {
-            Ok(_) => Ok(true),
-            Err(PoolError::NoObject { .. }) => Ok(false),
-            Err(error) => Err(error),
-        }
+        self.0.in_parallel(names, |_, name| self.0.writer().has(name))
     }
 }
 
@@ -268,17 +290,15 @@ fn above(object: &str, name: &str) -> PoolError {
     PoolError::Refused { what }
 }
 
-impl Index {
-    /// The first object of a folder, if it has any, attributes apart.
-    ///
-    /// # Errors
-    /// The database.
-    pub fn first_in(&self, folder: &str) -> Result<Option<String>> {
-        let mut first = None;
-        self.each(&format!("{folder}/"), None, |listed| {
-            first = Some(listed.name).filter(|name| !is_attributes(name));
-            Ok(first.is_none())
-        })?;
-        Ok(first)
-    }
+/// The first object of a folder, if it has any, attributes apart.
+///
+/// # Errors
+/// The database.
+pub fn first_in(index: &Index, folder: &str) -> Result<Option<String>> {
+    let mut first = None;
+    index.each(&format!("{folder}/"), None, |listed| {
+        first = Some(listed.name).filter(|name| !is_attributes(name));
+        Ok(first.is_none())
+    })?;
+    Ok(first)
 }
