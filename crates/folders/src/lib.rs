@@ -260,7 +260,12 @@ impl Folders<'_> {
             for end in self.0.put_all(puts.collect(), &Settings::new(&Silent))? {
                 match end {
                     // Another client was quicker.
-                    Ok(_) | Err(PoolError::Exists { .. } | PoolError::Refused { .. }) => {}
+                    Ok(_)
+                    | Err(
+                        PoolError::Exists { .. }
+                        | PoolError::Refused { .. }
+                        | PoolError::Full { .. },
+                    ) => {}
                     Err(error) => return Err(error),
                 }
             }

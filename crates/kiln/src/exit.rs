@@ -297,6 +297,7 @@ fn of_volume(error: &VolumeError) -> Exit {
         VolumeError::Exists { .. }
         | VolumeError::InUse { .. }
         | VolumeError::Deposed { .. }
+        | VolumeError::Removing { .. }
         | VolumeError::ReadOnly { .. } => Exit::Refused,
         _ => Exit::Io,
     }

@@ -88,6 +88,12 @@ pub enum PoolError {
         /// Why, and what to do.
         what: String,
     },
+    /// Too few nodes have room.
+    #[error("refused: {what}")]
+    Full {
+        /// The nodes that are needed, and those without room.
+        what: String,
+    },
     /// Something of that name is there, and the caller did not ask to replace it.
     #[error("refused: {what}")]
     Exists {
@@ -280,6 +286,7 @@ impl PoolError {
             | PoolError::Uncertain { .. }
             | PoolError::StripeLost { .. } => ErrorKind::NotRecoverable,
             PoolError::Refused { .. }
+            | PoolError::Full { .. }
             | PoolError::Exists { .. }
             | PoolError::Locked { .. }
             | PoolError::Conflict { .. }

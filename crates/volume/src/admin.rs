@@ -8,9 +8,10 @@ use serde::Serialize;
 
 use crate::description::{Held, look_up, name_of, swap};
 use crate::descriptor::{Descriptor, SnapshotEntry, check_sizes};
+use crate::generation::remove_logs;
 use crate::kept::lock;
 use crate::map::{BYTES_PER_BLOCK, memory_at_most};
-use crate::open::{create_from, load};
+use crate::open::{close_logs, create_from, load};
 use crate::queue::HELD;
 use crate::state::{MAX_CLOSED, Stage};
 use crate::{BLOCK, DATA, NAMES, OpenRequest, Result, Rim, Statistics, Volume, VolumeError};
@@ -152,6 +153,7 @@ impl Volume {
     /// closed is first.
     pub(crate) fn settled(rim: &Arc<Rim>, name: &str, writer: &str) -> Result<Held> {
         let held = look_up(rim, name)?;
+        held.descriptor.check_stays(name)?;
         if held.descriptor.log.is_empty() && held.descriptor.checkpoint.is_some() {
             return Ok(held);
         }
@@ -204,6 +206,7 @@ impl Volume {
         }
         // First of all its needs are kept from removal.
         let (origin, map) = change_origin(rim, name, |found| {
+            found.check_stays(name)?;
             let at = position(found, name, snapshot)?;
             found.snapshot[at].clones.push(clone.to_owned());
             Ok((found.clone(), found.snapshot[at].map.clone()))
@@ -234,13 +237,21 @@ impl Volume {
         volume.close()
     }
 
-    /// Removes a volume and all that it is made of.
+    /// Removes a volume and all that it is made of. It takes no room, so a full pool is no
+    /// hindrance. One that was interrupted is ended by the next call: the description goes last.
     ///
     /// # Errors
     /// [`VolumeError::InUse`]; it has snapshots that others were cloned from.
     pub fn remove(rim: &Arc<Rim>, name: &str, objects: Objects<'_>, writer: &str) -> Result<()> {
-        let held = Volume::settled(rim, name, writer)?;
+        let held = look_up(rim, name)?;
         let found = held.descriptor;
+        // Its writer, if there is one, acknowledges nothing more.
+        close_logs(rim, name, &OpenRequest::of(writer), &found).map(drop).or_else(|error| {
+            match error {
+                VolumeError::NoLog { .. } if found.removing => Ok(()),
+                error => Err(error),
+            }
+        })?;
         for entry in &found.snapshot {
             let clones = clones_of(rim, name, entry)?.join(", ");
             if !clones.is_empty() {
@@ -252,11 +263,13 @@ impl Volume {
         // A process that opens it now loses, or this one does.
         let mut last = found.clone();
         last.generation += 1;
+        (last.removing, last.writer) = (true, writer.to_owned());
         swap(rim, name, Some(held.run), &last)?;
-        rim.remove(&name_of(name)?)?;
         for object in objects(&format!("{DATA}/{}/", found.id))? {
             rim.remove(&object)?;
         }
+        remove_logs(rim, found.log.iter());
+        rim.remove(&name_of(name)?)?;
         if let Some((origin, snapshot)) = found.origin.split_once('@') {
             release_origin(rim, origin, snapshot, name)?;
         }

@@ -50,6 +50,9 @@ pub(crate) struct Descriptor {
     /// Generations of the segments since the checkpoint.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub era: Vec<Era>,
+    /// Its removal was begun: its objects may be gone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removing: bool,
     /// Maps that are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub snapshot: Vec<SnapshotEntry>,
@@ -111,6 +114,7 @@ impl Descriptor {
             log: Vec::new(),
             log_key: String::new(),
             era: Vec::new(),
+            removing: false,
             snapshot: Vec::new(),
         }
     }
@@ -140,6 +144,14 @@ impl Descriptor {
             return Ok(found);
         };
         Err(damaged(why))
+    }
+
+    /// Refuses to use a volume whose removal was begun.
+    pub fn check_stays(&self, name: &str) -> Result<()> {
+        match self.removing {
+            true => Err(VolumeError::Removing { name: name.to_owned() }),
+            false => Ok(()),
+        }
     }
 
     /// Returns whether it has a snapshot of this name.

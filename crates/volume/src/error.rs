@@ -93,6 +93,12 @@ pub enum VolumeError {
         /// The mistake.
         what: String,
     },
+    /// Its removal was begun.
+    #[error("volume {name:?} is being removed; run kiln volume rm {name} to end that")]
+    Removing {
+        /// The volume.
+        name: String,
+    },
     /// It is open for reading only.
     #[error("volume {name:?} is open for reading only")]
     ReadOnly {
@@ -109,6 +115,7 @@ impl VolumeError {
             VolumeError::Pool(PoolError::Store(error)) | VolumeError::Store(error) => {
                 error.is_full()
             }
+            VolumeError::Pool(PoolError::Full { .. }) => true,
             VolumeError::Stalled { full, .. } => *full,
             _ => false,
         }

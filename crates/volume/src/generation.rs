@@ -53,6 +53,7 @@ fn make_logs(
     number: u64,
     size: u64,
     without: &BTreeSet<String>,
+    full: &mut Option<String>,
 ) -> Result<Vec<(LogCopy, Box<dyn kiln_store::LogFile>)>> {
     let pool = rim.pool();
     let config = pool.config();
@@ -92,6 +93,10 @@ fn make_logs(
                 );
                 return Err(VolumeError::Usage { what });
             }
+            if let Some(why) = full.take() {
+                let why = format!("no room for its log ({why}); free space, or open it to read");
+                return Err(VolumeError::Stalled { name: volume.to_owned(), why, full: true });
+            }
             return Err(VolumeError::TooFewNodes { name: volume.to_owned(), need, have });
         }
         for at in chosen {
@@ -100,7 +105,8 @@ fn make_logs(
             let log = store.map(|store| store.create_log(&file, size));
             match log {
                 Some(Ok(log)) => made.push((LogCopy { node, file: file.clone() }, log)),
-                _ => {
+                end => {
+                    note_full(full, end.and_then(Result::err).as_ref());
                     without.insert(node);
                 }
             }
@@ -108,6 +114,13 @@ fn make_logs(
         if made.len() == need {
             return Ok(made);
         }
+    }
+}
+
+/// Notes a failure that is a lack of room.
+fn note_full(full: &mut Option<String>, error: Option<&StoreError>) {
+    if let Some(error) = error.filter(|error| error.is_full()) {
+        *full = Some(error.to_string());
     }
 }
 
@@ -187,9 +200,9 @@ pub(crate) fn begin(
     let number = held.descriptor.generation + 1;
     let mut without = without.clone();
     let (id, log_size) = (held.descriptor.id_bytes(), held.descriptor.log_size);
-    let first = state.seq + 1;
+    let (first, mut full) = (state.seq + 1, None);
     loop {
-        let made = make_logs(rim, volume, id, number, log_size, &without)?;
+        let made = make_logs(rim, volume, id, number, log_size, &without, &mut full)?;
         let places: Vec<LogCopy> = made.iter().map(|(copy, _)| copy.clone()).collect();
         let logs = Logs::new(made, rim.threads);
         let trust = trust_now(rim);
@@ -210,6 +223,7 @@ pub(crate) fn begin(
                 let what = "its log is too small for what is not in segments".to_owned();
                 return Err(VolumeError::Damaged { name: volume.to_owned(), what });
             }
+            failed.iter().for_each(|(_, error)| note_full(&mut full, Some(error)));
             without.extend(failed.into_iter().map(|(node, _)| node));
             continue;
         }

@@ -47,7 +47,8 @@ pub struct OpenRequest {
     pub writer: String,
     /// Take the volume from a writer that lives.
     pub take_over: bool,
-    /// Nothing is to be written. What is in a log is still made into segments first.
+    /// Nothing is to be written. What is in a log is still made into segments first, unless the
+    /// pool is full: then it is read from the log.
     pub read_only: bool,
 }
 
@@ -102,6 +103,7 @@ pub(crate) fn create_from(rim: &Rim, name: &str, new: &Descriptor) -> Result<()>
 
 fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -> Result<Volume> {
     let found = &held.descriptor;
+    found.check_stays(name)?;
     let id = found.id_bytes();
     // Before anything is taken from anybody.
     let trust = trust_of(rim, found)?;
@@ -126,7 +128,12 @@ fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -
         }
         new.era.push(Era { generation: number, first, absent: Vec::new() });
     };
-    let generation = begin(rim, name, &mut held, &mut state, change, &BTreeSet::new())?;
+    let generation = match begin(rim, name, &mut held, &mut state, change, &BTreeSet::new()) {
+        Err(error) if req.read_only && error.is_full() => {
+            return Ok(Volume::assemble_reader(name, rim, state, held));
+        }
+        begun => begun?,
+    };
     Ok(Volume::assemble(name, rim, req.read_only, state, generation, held))
 }
 
@@ -150,7 +157,7 @@ pub(crate) fn sealed(
 }
 
 /// Takes the log from its writer, and reads what its copies hold.
-fn close_logs(
+pub(crate) fn close_logs(
     rim: &Rim,
     name: &str,
     req: &OpenRequest,

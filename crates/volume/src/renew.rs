@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
+use crate::description::look_up;
 use crate::descriptor::{Descriptor, Era, LogCopy};
 use crate::generation::{Failed, Generation, begin, closed_name, trust_now};
 use crate::kept::lock;
@@ -50,6 +51,11 @@ impl Volume {
         let stays =
             |copy: &LogCopy| nodes.iter().any(|node| node.id == copy.node && !node.is_leaving());
         let mut generation = lock(&self.generation);
+        if generation.places.is_empty() {
+            // Opened to read, without a log of its own.
+            let (known, found) = (lock(&self.held).run, look_up(&self.rim, &self.name)?);
+            return if found.run == known { Ok(false) } else { Err(self.depose()) };
+        }
         let gone: BTreeSet<String> =
             generation.places.iter().filter(|copy| !stays(copy)).map(|c| c.node.clone()).collect();
         let same_key = generation.trust == trust_now(&self.rim);

@@ -118,7 +118,7 @@ fn seal_all(volume: &Volume, ending: &AtomicBool) {
         match volume.seal_watched(&pacer) {
             Ok(Worked::Nothing) => {
                 let state = lock(&volume.state);
-                if state.closed.is_empty() {
+                if state.closed.is_empty() || volume.closed.load(Ordering::Acquire) {
                     let waited = volume.moved_on.wait_timeout(state, REST);
                     drop(waited.unwrap_or_else(PoisonError::into_inner));
                 }

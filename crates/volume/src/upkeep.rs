@@ -80,7 +80,7 @@ impl Volume {
     /// [`crate::VolumeError::NoVolume`]; what keeps its description from being read.
     pub fn log_report(rim: &Rim, name: &str) -> Result<Option<LogReport>> {
         let found = look_up(rim, name)?.descriptor;
-        if found.log.is_empty() {
+        if found.log.is_empty() || found.removing {
             return Ok(None);
         }
         let pool = rim.pool();

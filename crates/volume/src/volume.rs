@@ -129,6 +129,14 @@ impl Volume {
         }
     }
 
+    /// A volume that is read as its log left it, in a pool without room for another log. It writes
+    /// nothing, and serves nothing more once there is a writer.
+    pub(crate) fn assemble_reader(name: &str, rim: &Arc<Rim>, state: State, held: Held) -> Volume {
+        let volume = Volume::assemble(name, rim, true, state, Generation::default(), held);
+        volume.closed.store(true, Ordering::Release);
+        volume
+    }
+
     /// Its name.
     pub fn name(&self) -> &str {
         &self.name

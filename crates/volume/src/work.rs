@@ -55,7 +55,8 @@ impl Volume {
     }
 
     pub(crate) fn seal_one(&self, _sealer: &mut (), observer: &dyn Observer) -> Result<Worked> {
-        let Some(closed) = lock(&self.state).closed.front().cloned() else {
+        let closed = lock(&self.state).closed.front().cloned();
+        let Some(closed) = closed.filter(|_| !self.closed.load(Ordering::Acquire)) else {
             return Ok(Worked::Nothing);
         };
         let sealed = self.put_closed(&closed, observer);
@@ -284,6 +285,9 @@ impl Volume {
         &self,
         change: impl Fn(&mut Descriptor) -> Result<Option<String>>,
     ) -> Result<Option<String>> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(VolumeError::ReadOnly { name: self.name.clone() });
+        }
         let mut held = lock(&self.held);
         let (new, before, run) = loop {
             let mut new = held.descriptor.clone();

@@ -438,7 +438,10 @@ impl ObjectWriter<'_> {
                     n - short,
                     self.without_room(&full)
                 );
-                return Err(PoolError::Refused { what });
+                return Err(match full.is_empty() {
+                    true => PoolError::Refused { what },
+                    false => PoolError::Full { what },
+                });
             }
             chosen.extend(more.into_iter().map(|at| away[at]));
         }

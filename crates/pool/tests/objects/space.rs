@@ -103,7 +103,7 @@ pub fn too_many_full_nodes_are_named_and_nothing_is_changed() {
     world.disks[0].faulty.limit_space(10);
     world.disks[2].faulty.limit_space(10);
     let error = put(&world, "more", &data(3_000, 4)).unwrap_err();
-    assert!(matches!(error, PoolError::Refused { .. }), "{error}");
+    assert!(matches!(error, PoolError::Full { .. }), "{error}");
     assert!(error.to_string().contains("no room on n"), "{error}");
     put(&world, "small", &data(50, 4)).unwrap_err();
     world.disks.iter().for_each(|disk| disk.faulty.heal());

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use kiln_store::Backend;
+use std::io::ErrorKind;
+
+use kiln_pool::{Index, Pool};
+use kiln_store::{Backend, Operation};
+use kiln_stripe::{PoolError, Silent};
+use kiln_testkit::{Fault, FaultAction};
 use kiln_volume::{Op, OpenRequest, Rim, Volume, VolumeError};
 
 use crate::common::*;
@@ -107,4 +112,102 @@ fn what_cannot_be_is_said() {
     volume.close().unwrap();
     let error = volume.write(&[Op::Zero { offset: 0, len: 4096 }]).unwrap_err();
     assert!(error.to_string().contains("closed"), "{error}");
+}
+
+/// After a kill, in a pool without room for one byte, a volume opens to read: what was acknowledged
+/// is all there. Such a reader writes nothing, and serves nothing more once there is a writer.
+#[test]
+fn a_volume_in_a_full_pool_opens_to_read() {
+    let (mut cluster, rim, volume) = begun("rs:3+2", 7);
+    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(9));
+    for step in 0..30u64 {
+        let bytes = random.bytes(2 * BLOCK);
+        let op = Op::Write { offset: (step * 7 % 200) * BLOCK as u64, bytes: &bytes };
+        volume.write(&[op]).unwrap();
+        model.apply(&[op]);
+    }
+    drop((volume, rim));
+    cluster.crash(3);
+    cluster.disks.values().for_each(|disk| disk.limit_space(0));
+    let rim = cluster.rim(&[], 2);
+    let error = Volume::open(&rim, "v", &OpenRequest::of("test")).unwrap_err();
+    assert!(error.is_full(), "{error}");
+    let request = OpenRequest { read_only: true, ..OpenRequest::of("reader") };
+    let reader = Volume::open(&rim, "v", &request).unwrap();
+    model.check(&reader, "in a full pool");
+    let op = Op::Zero { offset: 0, len: BLOCK as u64 };
+    assert!(matches!(reader.write(&[op]), Err(VolumeError::ReadOnly { .. })));
+    cluster.disks.values().for_each(|disk| disk.heal());
+    let before = cluster.memory.values().map(|disk| disk.list().unwrap()).collect::<Vec<_>>();
+    assert!(!reader.attend().unwrap());
+    while reader.seal().unwrap() != kiln_volume::Worked::Nothing {}
+    assert_eq!(reader.keep().unwrap(), kiln_volume::Worked::Nothing);
+    model.check(&reader, "with room again");
+    let after = cluster.memory.values().map(|disk| disk.list().unwrap()).collect::<Vec<_>>();
+    assert_eq!(before, after);
+    let writer = open(&cluster.rim(&[], 5));
+    model.check(&writer, "its next writer");
+    assert!(matches!(reader.attend(), Err(VolumeError::Deposed { .. })));
+    assert!(matches!(reader.read(0, &mut [0; 4096]), Err(VolumeError::Deposed { .. })));
+    reader.close().unwrap();
+    writer.close().unwrap();
+}
+
+/// Names of objects in a pool.
+fn objects(pool: &Pool, prefix: &str) -> Result<Vec<String>, PoolError> {
+    let (index, mut names) = (Index::in_memory()?, Vec::new());
+    index.refresh(pool, b"", &Silent)?;
+    index.each(prefix, None, |listed| {
+        names.push(listed.name);
+        Ok(true)
+    })?;
+    Ok(names)
+}
+
+/// A removal that is cut off at any of its operations is ended by the next one, and leaves nothing;
+/// meanwhile there is no volume to be used by mistake.
+#[test]
+fn a_removal_that_was_cut_off_is_ended_by_the_next() {
+    let (mut cluster, _, volume) = begun("rs:3+2", 7);
+    let mut random = Random(4);
+    for step in 0..60u64 {
+        let bytes = random.bytes(4 * BLOCK);
+        volume
+            .write(&[Op::Write { offset: (step % 60) * 4 * BLOCK as u64, bytes: &bytes }])
+            .unwrap();
+        volume.seal().unwrap();
+    }
+    drop(volume);
+    cluster.crash(3);
+    let (mut begun, mut whole) = (0, 0);
+    for after in [0, 1, 2, 4, 7, 11, 16, 22] {
+        let copy = cluster.copy(after);
+        let rim = copy.rim(&[], 2);
+        let list = |prefix: &str| objects(&rim.pool(), prefix);
+        assert!(list(".volumes/").unwrap().len() > 5);
+        for disk in copy.disks.values() {
+            let fault = Fault::new(FaultAction::Fail(ErrorKind::Other)).on(Operation::Rename);
+            disk.inject(fault.after(after).always());
+        }
+        let removed = Volume::remove(&rim, "v", &list, "test");
+        copy.disks.values().for_each(|disk| disk.heal());
+        let rim = copy.rim(&[], 3);
+        let list = |prefix: &str| objects(&rim.pool(), prefix);
+        if removed.is_err() {
+            match Volume::open(&rim, "v", &OpenRequest::of("test")) {
+                Err(VolumeError::Removing { .. }) => begun += 1,
+                opened => whole += u32::from(opened.is_ok_and(|volume| volume.close().is_ok())),
+            }
+            Volume::remove(&rim, "v", &list, "test").unwrap();
+        }
+        // A new index may list what was removed half way, and again: it is only a hint.
+        let left = list(".volumes/").unwrap().into_iter();
+        let left: Vec<String> = left.filter(|name| rim.pool().manifest(name).is_ok()).collect();
+        assert_eq!(left, [""; 0], "after {after}");
+        for disk in copy.memory.values() {
+            let logs = disk.list().unwrap().into_iter().filter(|name| name.contains(".log"));
+            assert_eq!(logs.collect::<Vec<_>>(), [""; 0], "after {after}");
+        }
+    }
+    assert!(begun > 0 && whole > 0, "{begun} begun, {whole} whole");
 }
