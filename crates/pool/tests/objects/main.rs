@@ -20,4 +20,5 @@ mod sweep;
 mod together;
 mod trust;
 mod truth;
+mod vanish;
 mod world;

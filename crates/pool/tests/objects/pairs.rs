@@ -49,7 +49,7 @@ const ACTIONS: [Action; 7] = [
 ];
 
 /// All sets of so many of these.
-fn subsets(of: &[usize], count: usize) -> Vec<BTreeSet<usize>> {
+pub fn subsets(of: &[usize], count: usize) -> Vec<BTreeSet<usize>> {
     match count {
         0 => vec![BTreeSet::new()],
         _ => (0..of.len())

@@ -12,13 +12,13 @@ use crate::forged::{self, index};
 use crate::world::{World, data, settings};
 
 /// The text of a key's file with these keys.
-fn keys(secrets: &[u8]) -> PoolKeys {
+pub fn keys(secrets: &[u8]) -> PoolKeys {
     let text: String = secrets.iter().map(|byte| PoolKeys::text_of(&[*byte; 32])).collect();
     PoolKeys::parse(&text).unwrap()
 }
 
 /// Seals by the first of these keys; how many manifests were sealed.
-fn seal(world: &mut World, keys: PoolKeys) -> u64 {
+pub fn seal(world: &mut World, keys: PoolKeys) -> u64 {
     world.config.keys = keys;
     if let Some(config) = world.pool().members().begin_sealing(&settings()).unwrap() {
         world.config = config;
