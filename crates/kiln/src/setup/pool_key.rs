@@ -47,6 +47,7 @@ impl PoolFlags {
         if path.exists() {
             return Ok(false);
         }
+        let _lock = lock_folder(&path)?;
         // A name appears with its whole content: half a key would lock the pool's users out.
         let new = beside(&path);
         let made = create(&new, &PoolKeys::text_of(&fresh_secret()))
@@ -65,22 +66,42 @@ impl PoolFlags {
     /// The file has as many keys as it may; it cannot be read or written.
     pub fn add_key(&self) -> Result<(), Failure> {
         let (path, _) = self.key_path();
-        let text = PoolKeys::text_of(&fresh_secret()) + &read_text(&path, MAX_KEY)?;
-        PoolKeys::parse(&text)?;
-        replace(&path, &text)
+        change(&path, |text| {
+            let text = PoolKeys::text_of(&fresh_secret()) + text;
+            PoolKeys::parse(&text)?;
+            Ok(text)
+        })
     }
 
-    /// Takes all keys but the first out of the file.
+    /// Takes the keys out of the file that come after the one that seals.
     ///
     /// # Errors
-    /// It cannot be read or written.
-    pub fn drop_old_keys(&self) -> Result<(), Failure> {
-        let keys = self.keys()?;
-        match keys.ids().len() {
-            0 | 1 => Ok(()),
-            _ => replace(&self.key_path().0, &keys.text_of_first()),
-        }
+    /// It cannot be read or written, or does not have that key any more.
+    pub fn drop_old_keys(&self, sealing: &str) -> Result<(), Failure> {
+        drop_keys_after(&self.key_path().0, sealing)
     }
+}
+
+/// Takes the keys out of a file that come after the one of this id: one that another process put
+/// before it meanwhile does not seal yet, and stays beside it.
+fn drop_keys_after(path: &Path, sealing: &str) -> Result<(), Failure> {
+    change(path, |text| {
+        let kept = PoolKeys::parse(text)?.text_up_to(sealing);
+        kept.ok_or_else(|| Failure::NotUsable {
+            path: path.to_owned(),
+            problem: format!("key {sealing}, which seals the pool, is not in it any more"),
+        })
+    })
+}
+
+/// Replaces the content of a key's file by what `edit` makes of the content that it has at that
+/// moment: one process at a time changes files of its folder so.
+fn change(path: &Path, edit: impl FnOnce(&str) -> Result<String, Failure>) -> Result<(), Failure> {
+    let path = path.canonicalize().map_err(|source| failed(path, source))?;
+    let _lock = lock_folder(&path)?;
+    let text = read_text(&path, MAX_KEY)?;
+    let new = edit(&text)?;
+    if new == text { Ok(()) } else { replace(&path, &new) }
 }
 
 fn fresh_secret() -> [u8; 32] {
@@ -106,10 +127,9 @@ fn create(path: &Path, text: &str) -> std::io::Result<()> {
 /// Another content of a key's file: a crash leaves the old one or the new one.
 fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let failed = |source| failed(path, source);
-    let path = path.canonicalize().map_err(failed)?;
-    let new = beside(&path);
-    create(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(failed)?;
-    sync_folder(&path).map_err(failed)
+    let new = beside(path);
+    create(&new, text).and_then(|()| fs::rename(&new, path)).map_err(failed)?;
+    sync_folder(path).map_err(failed)
 }
 
 /// The name under which a key's file is written.
@@ -119,11 +139,45 @@ fn beside(path: &Path) -> PathBuf {
     PathBuf::from(new)
 }
 
+/// Keeps other processes from changing keys in the folder of this file.
+fn lock_folder(path: &Path) -> Result<File, Failure> {
+    let lock = File::open(folder_of(path)).and_then(|folder| folder.lock().map(|()| folder));
+    lock.map_err(|source| failed(path, source))
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn sync_folder(path: &Path) -> std::io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(folder_of(path))?.sync_all()
 }
 
 fn failed(path: &Path, source: std::io::Error) -> Failure {
     Failure::Io { action: "write", path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A key that was put before the one that seals, by a process that prepares the next exchange,
+    /// must not push that one out; and of keys that are added at the same time none is lost.
+    #[test]
+    fn the_key_that_seals_stays_whatever_others_add() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool.seal.key");
+        let texts = [1, 2, 3].map(|byte| PoolKeys::text_of(&[byte; 32]));
+        let ids = PoolKeys::parse(&texts.concat()).unwrap().ids();
+        fs::write(&path, texts.concat()).unwrap();
+        drop_keys_after(&path, &ids[1]).unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), texts[..2].concat());
+        assert!(drop_keys_after(&path, &ids[2]).is_err());
+        let flags = PoolFlags { pool: None, pool_key: Some(path.clone()) };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(|| flags.add_key().unwrap())));
+        });
+        let kept = PoolKeys::parse(&fs::read_to_string(&path).unwrap()).unwrap().ids();
+        assert_eq!((kept.len(), &kept[4..]), (6, &ids[..2]));
+    }
 }

@@ -115,17 +115,22 @@ impl PoolKeys {
         format!("{about}\n{digits}\n")
     }
 
-    /// The text of a file with the first of the keys alone; nothing where there are none.
+    /// Returns the text of a file without the keys that come after the one of this id: those
+    /// before it may have been added for the next exchange. `None`: it is not there.
     ///
     /// ```
     /// use kiln_pool::PoolKeys;
     /// let [new, old] = [[7; 32], [8; 32]].map(|secret| PoolKeys::text_of(&secret));
     /// let both = PoolKeys::parse(&format!("{new}{old}"))?;
-    /// assert_eq!(both.text_of_first(), new);
+    /// let ids = both.ids();
+    /// assert_eq!(both.text_up_to(&ids[0]), Some(new.clone()));
+    /// assert_eq!(both.text_up_to(&ids[1]), Some(new + &old));
+    /// assert_eq!(both.text_up_to("another"), None);
     /// # Ok::<(), kiln_stripe::PoolError>(())
     /// ```
-    pub fn text_of_first(&self) -> String {
-        self.0.first().map(|key| PoolKeys::text_of(&key.secret)).unwrap_or_default()
+    pub fn text_up_to(&self, id: &str) -> Option<String> {
+        let last = self.0.iter().position(|key| hex(&key.id) == id)?;
+        Some(self.0[..=last].iter().map(|key| PoolKeys::text_of(&key.secret)).collect())
     }
 
     /// The ids of the keys, as a pool's description names them; the first is the one to seal with.

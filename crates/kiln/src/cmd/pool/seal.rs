@@ -58,7 +58,7 @@ impl Seal {
         let (config, report) = outcome?;
         self.pool.write(&config)?;
         if self.drop_old_keys {
-            self.pool.drop_old_keys()?;
+            self.pool.drop_old_keys(&report.key)?;
         }
         show(&report, setup)?;
         Ok(Exit::Done)
