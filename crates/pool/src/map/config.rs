@@ -345,6 +345,17 @@ impl PoolConfig {
         Ok(config)
     }
 
+    /// Returns the version of a description of this pool that a later release wrote.
+    pub(crate) fn later_version(&self, text: &str) -> Option<u32> {
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u32,
+            id: String,
+        }
+        let Versioned { version, id } = toml::from_str(text).ok()?;
+        (version > VERSION && id == self.id).then_some(version)
+    }
+
     /// The text of the file.
     ///
     /// # Errors

@@ -99,6 +99,26 @@ pub(crate) fn parse_map(bytes: &[u8], known: &PoolConfig) -> Option<PoolConfig> 
     (config.id == known.id).then_some(PoolConfig { keys, repairer, ..config })
 }
 
+/// Refuses to go on, or to write, where a later release has changed a node's copy of the map: what
+/// the pool asks of its users by now is not known here.
+///
+/// # Errors
+/// [`PoolError::Refused`].
+pub(crate) fn refuse_later(bytes: &[u8], known: &PoolConfig, node: &str) -> Result<()> {
+    if !is_intact(bytes) || !is_accepted(bytes, &known.map_seals()) {
+        return Ok(());
+    }
+    match known.later_version(&String::from_utf8_lossy(bytes)) {
+        None => Ok(()),
+        Some(version) => Err(PoolError::Refused {
+            what: format!(
+                "a later release changed the pool: node {node} has its map in version {version}, \
+                 which this program does not read; use that release"
+            ),
+        }),
+    }
+}
+
 /// Writes a node's copy of the map: text with its checksums, so that a flipped bit makes no map,
 /// and with a seal by each key at hand, so that a client with any of them accepts it.
 ///
@@ -107,7 +127,8 @@ pub(crate) fn parse_map(bytes: &[u8], known: &PoolConfig) -> Option<PoolConfig> 
 /// says that the caller proposes this map, and then another one of that epoch is an error.
 ///
 /// # Errors
-/// [`PoolError::MapChanged`]: a newer map is there, or another change was first.
+/// [`PoolError::MapChanged`]: a newer map is there, or another change was first; as
+/// [`refuse_later`].
 pub(crate) fn write_map(
     store: &dyn Backend,
     node: &str,
@@ -119,6 +140,7 @@ pub(crate) fn write_map(
         Err(PoolError::Refused { .. }) => (None, Existing::Replace),
         read => read?,
     };
+    there.as_deref().map_or(Ok(()), |bytes| refuse_later(bytes, map, node))?;
     if let Some(there) = there.and_then(|bytes| parse_map(&bytes, map)) {
         let same = there.revision == map.revision && there.is_same_map(map);
         if same {
@@ -185,7 +207,35 @@ pub(crate) fn is_accepted(text: &[u8], seals: &Seals) -> bool {
 mod tests {
     use super::*;
     use crate::Policy;
+    use crate::example_pool;
+    use crate::members::membership::Membership;
     use kiln_store::MemoryBackend;
+    use kiln_stripe::{Settings, Silent};
+
+    /// A map of a version that is not known: a client that knows the one before does not go on by
+    /// that, and writes nothing over the later one.
+    #[test]
+    fn a_map_of_a_later_release_is_refused_and_kept() {
+        let pool = example_pool().unwrap();
+        let known = pool.config().clone();
+        let later = PoolConfig { revision: known.revision + 1, ..known.clone() };
+        let text = later.to_toml().unwrap().replace("version = 2", "version = 3\nfeatures = [1]");
+        let text = summed(first_line(later.revision) + &text).into_bytes();
+        for (_, store) in pool.map().present() {
+            kiln_store::write_whole(store, DESCRIPTION, &text).unwrap();
+        }
+        assert!(matches!(pool.check_map(), Err(PoolError::MapChanged { .. })));
+        let open = |node: &crate::NodeConfig| Ok(pool.place(&node.id).unwrap());
+        let settings = Settings::new(&Silent);
+        let newest = Membership::newest(known.clone(), false, &open, &settings);
+        let words = newest.unwrap_err().to_string();
+        assert!(words.contains("later release") && words.contains("version 3"), "{words}");
+        let newer = PoolConfig { revision: 9, ..known };
+        for (_, store) in pool.map().present() {
+            assert!(matches!(write_map(store, "a", &newer, false), Err(PoolError::Refused { .. })));
+            assert_eq!(read_small(store, DESCRIPTION, MAX_TEXT).unwrap().as_ref(), Some(&text));
+        }
+    }
 
     #[test]
     fn a_flipped_bit_of_a_map_is_noticed() {

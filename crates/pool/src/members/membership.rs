@@ -14,7 +14,7 @@ use kiln_stripe::{PoolError, Result, Settings};
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::ClusterMap;
 use crate::map::cluster_map::{Opener, PoolNode, identity, opened, take, write_identity};
-use crate::map::meta_files::{MAX_TEXT, epoch_of, parse_map, read_small, write_map};
+use crate::map::meta_files::{MAX_TEXT, epoch_of, parse_map, read_small, refuse_later, write_map};
 use crate::map::presence::{is_marked, unmarked};
 use crate::{Index, NodeConfig, NodeState, PoolConfig};
 
@@ -147,6 +147,11 @@ impl<'a> Membership<'a> {
     fn newer_map(&self) -> Result<Option<PoolConfig>> {
         let mut newer = self.map.epochs()?;
         newer.retain(|(_, epoch)| *epoch > self.map.config.revision);
+        for (at, _) in &newer {
+            let bytes = read_small(self.map.usable(*at)?, DESCRIPTION, MAX_TEXT)?;
+            let node = &self.map.nodes[*at].config.id;
+            bytes.map_or(Ok(()), |bytes| refuse_later(&bytes, &self.map.config, node))?;
+        }
         let map =
             |(at, _): &(usize, u64)| map_of(self.map.usable(*at).ok()?, &self.map.config).ok()?;
         let mut maps: Vec<PoolConfig> = newer.iter().filter_map(map).collect();
