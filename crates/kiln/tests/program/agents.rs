@@ -38,7 +38,7 @@ impl Agent {
     }
 
     /// Waits until it serves.
-    fn began(mut child: Child) -> Agent {
+    pub fn began(mut child: Child) -> Agent {
         // Kept open: it says nothing more, but must not find a closed pipe.
         let mut lines = BufReader::new(child.stdout.take().unwrap());
         let mut text = String::new();

@@ -38,4 +38,5 @@ mod sync;
 mod together;
 mod transfer;
 mod tutorial;
+mod upgrades;
 mod volumes;
