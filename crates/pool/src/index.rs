@@ -1,7 +1,7 @@
 //! A local index of a pool's objects, which only speeds listing: it can be deleted at any time.
 //!
-//! Writers do not touch it. Whoever wants to list reads the nodes' logs of changes from where the
-//! index stopped and looks at what changed; where a log cannot tell (first use, another boot, a
+//! Writers do not touch it. A client that wants to list reads the nodes' logs of changes from where
+//! the index stopped and looks at what changed; where a log cannot tell (first use, another boot, a
 //! log cut), all manifests are read once. Memory stays bounded: names stream from the nodes into
 //! the database. A file that is damaged is found out at opening, before the database sees any of
 //! it, and made anew: it holds nothing that the pool does not hold, but what scrubs found.
@@ -106,7 +106,7 @@ pub enum Refreshed {
     /// By reading so many manifests.
     All(u64),
     /// By reading so many manifests; with the nodes that are unavailable there may be objects that
-    /// nobody else knows. What was known before is kept.
+    /// no other node knows. What was known before is kept.
     Part(u64),
 }
 

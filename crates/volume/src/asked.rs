@@ -155,7 +155,8 @@ impl Volume {
             && other.refused.is_empty()
             && now_ms.saturating_sub(other.asked_ms) < STALE_MS
         {
-            let what = format!("volume {name:?}: somebody else asks for a {wanted} now; try again");
+            let what =
+                format!("volume {name:?}: another client asks for a {wanted} now; try again");
             return Err(VolumeError::Usage { what });
         }
         write(rim, &place, &LiveRequest::new(change, now_ms))?;

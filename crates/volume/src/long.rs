@@ -1,6 +1,6 @@
 //! Long writes: they go straight into segments, and never through the log.
 //!
-//! Such a segment is in the pool before anybody hears of it. Then an empty batch in the log says
+//! Such a segment is in the pool before a client hears of it. Then an empty batch in the log says
 //! that it counts, and makes sure that this writer still is the one: the next process that opens
 //! the volume takes segments up to the last batch that is there.
 

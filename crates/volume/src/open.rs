@@ -105,7 +105,7 @@ fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -
     let found = &held.descriptor;
     found.check_stays(name)?;
     let id = found.id_bytes();
-    // Before anything is taken from anybody.
+    // Before anything is taken from another client.
     let trust = trust_of(rim, found)?;
     // First of all: what its writer has not acknowledged by now it never will.
     let copies = close_logs(rim, name, req, found)?;

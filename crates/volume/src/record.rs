@@ -310,7 +310,7 @@ mod tests {
         );
         let batch = parse(&bytes, &ours).unwrap();
         assert_eq!((batch.id, &batch.changes[..], batch.sums), (id, &changes[..], sums));
-        // Who need not believe seals reads it all the same.
+        // A reader without keys reads it all the same.
         assert!(parse(&bytes, &Trust::Checksums).is_some());
         for wrong in [&plain, &forged] {
             assert_eq!(parse(wrong, &ours), None);

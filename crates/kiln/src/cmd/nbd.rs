@@ -170,7 +170,7 @@ impl Nbd {
             }
             _ => None,
         };
-        // Before the volume is taken from anybody.
+        // Before the volume is taken from another client.
         let (listener, place, _socket) = self.listener(tls.is_some())?;
         allow_open_files();
         let rim = volumes::rim(&self.pool, setup)?;

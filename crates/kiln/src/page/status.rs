@@ -14,7 +14,7 @@ struct Status<'a> {
     status: &'a PoolStatus,
     /// As in `kiln status`: logs of volumes that lack copies.
     logs: Vec<&'a LogReport>,
-    /// As in `kiln status`: somebody works on it.
+    /// As in `kiln status`: a process works on it.
     repair_here: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds_left: Option<u64>,

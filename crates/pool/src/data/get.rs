@@ -220,7 +220,7 @@ impl ObjectReader<'_> {
             }
             Body::Shards(_) => {
                 let shards = ObjectShards::open(self.map, manifest)?;
-                // Whoever wants whole stripes receives as much without helpers: any k chunks do.
+                // A reader of whole stripes receives as much without helpers: any k chunks do.
                 let insists = helpers.is_some_and(Helpers::insists) && !shards.gone().is_empty();
                 let (statistics, helped) = if wanted == (0..manifest.size) && !insists {
                     (decode_stripes(&shards, &[], |_| (), out, settings)?, Helped::default())

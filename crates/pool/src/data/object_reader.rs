@@ -127,7 +127,7 @@ impl ObjectReader<'_> {
     }
 }
 
-/// Shards that nobody has asked for yet.
+/// Shards that were not asked for yet.
 fn unopened(n: usize) -> Vec<Shard> {
     (0..n).map(|_| Shard::default()).collect()
 }
@@ -161,7 +161,7 @@ impl OpenObject {
         self.manifest.size
     }
 
-    /// Returns whether its shards have hashes that nobody can forge, under a seal: then bytes that
+    /// Returns whether its shards have hashes that cannot be forged, under a seal: then bytes that
     /// only have a caller's checksum should not be trusted, and [`OpenObject::read`] is to be used.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
@@ -170,8 +170,8 @@ impl OpenObject {
 
     /// Fills `buf` from byte `offset` of the object on, as the bytes lie on the nodes of its data
     /// chunks: nothing is checked, nothing rebuilt. `false`: some node cannot be read, or the range
-    /// does not lie within the object; `buf` is then undefined. Whoever wants bytes that are right
-    /// checks these and otherwise asks [`OpenObject::read`].
+    /// does not lie within the object; `buf` is then undefined. A caller that wants bytes that are
+    /// right checks these and otherwise asks [`OpenObject::read`].
     #[must_use]
     pub fn read_unchecked(&self, pool: &ClusterMap, offset: u64, buf: &mut [u8]) -> bool {
         let Some(end) = offset.checked_add(buf.len() as u64) else { return false };

@@ -377,7 +377,7 @@ impl ObjectWriter<'_> {
         let changes: Vec<Change<'_>> = staged.iter().map(change).collect();
         self.manifests.commit_all(&changes, settings, |of, found| {
             let (staged, req) = (staged[of], &staged[of].req);
-            // Somebody else may have put it meanwhile.
+            // Another client may have put it meanwhile.
             refuse_existing(req, before, found.data())?;
             Ok(Some(Manifest {
                 pool: self.map.config.id_bytes(),

@@ -127,7 +127,7 @@ impl Reading<'_> {
         segments
     }
 
-    /// Returns what helpers are asked for; `None` where nobody could rebuild it.
+    /// Returns what helpers are asked for; `None` where no helper could rebuild it.
     fn ask(&self, segment: &Segment) -> Result<Option<Degraded>> {
         let lost: Vec<usize> = segment.wanted.iter().map(|(chunk, _)| *chunk).collect();
         let mut here = 0;

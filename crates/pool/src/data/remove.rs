@@ -9,7 +9,7 @@ use crate::manifest::commit::Change;
 use crate::{Key, Manifest};
 
 impl ObjectWriter<'_> {
-    /// Removes an object: from its commit on nobody finds it, then its files go.
+    /// Removes an object: from its commit on no reader finds it, then its files go.
     ///
     /// Returns what stays is a tombstone (a manifest that says so) until a scrub has seen all
     /// nodes: a node that was unavailable must not bring the object back. `run` is a fresh random
@@ -123,8 +123,8 @@ impl ObjectWriter<'_> {
             }))
         })?;
         for of in were_removed {
-            // Whoever removed it may have died before it was noted; an index that still lists it,
-            // which is why somebody asks, learns of it now.
+            // Its remover may have died before it was noted; an index that still lists it,
+            // which is why it is asked for, learns of it now.
             self.manifests.note_again(&changes[of].key, objects[of].1, settings)?;
         }
         Ok(removed.into_iter().map(|end| end.map(drop)).collect())

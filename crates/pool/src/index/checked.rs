@@ -6,7 +6,7 @@
 //! still time to make the index anew, and each one again when it is read.
 //!
 //! Nothing is synced. After a crash of the machine some blocks may be old, which their checksums
-//! tell, and an index of another boot is not believed in any case.
+//! tell, and an index of another boot is not used in any case.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-//! The index follows changes, notices when it cannot, and never needs to be believed.
+//! The index follows changes, notices when it cannot, and never needs to be trusted.
 
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ impl World {
         self.disks.iter().map(|disk| disk.bytes(".kiln-changes")).collect()
     }
 
-    /// Logs as they were before: whoever changed something since died before it was noted.
+    /// Logs as they were before: a client that changed something since died before it was noted.
     fn put_logs(&self, before: Vec<Option<Vec<u8>>>) {
         for (disk, log) in self.disks.iter().zip(before) {
             match log {
@@ -100,7 +100,7 @@ fn it_follows_changes_without_reading_everything() {
     assert_eq!(names(&index, "").len(), 40);
 }
 
-/// Whoever removed it died between that and the note; the next one who asks notes it.
+/// Its remover died between that and the note; the next one who asks notes it.
 #[test]
 fn a_removal_that_was_not_noted_is_noted_by_the_next() {
     let world = World::new(5);
@@ -121,8 +121,8 @@ fn a_removal_that_was_not_noted_is_noted_by_the_next() {
     assert!(matches!(never, Err(PoolError::NoObject { .. })));
 }
 
-/// Whoever emptied a node died between that and the note; the next repair, or the next question
-/// what the object lacks, notes it.
+/// The client that emptied a node died between that and the note; the next repair, or the next
+/// question what the object lacks, notes it.
 #[test]
 fn a_repair_that_was_not_noted_is_noted_by_the_next() {
     let settings = Settings { threads: 1, memory: 1 << 20, ..Settings::new(&Silent) };
@@ -145,7 +145,7 @@ fn a_repair_that_was_not_noted_is_noted_by_the_next() {
         assert_eq!(healed.rebuilt.len(), 1);
         world.put_logs(before);
         index.refresh(&world.pool(), b"boot", &Silent).unwrap();
-        assert!(mine(&index).nodes.contains(&leaves), "nobody noted it");
+        assert!(mine(&index).nodes.contains(&leaves), "it was not noted");
         if by_heal {
             let req = crate::RecoverRequest::default();
             world.pool().recover(&index, &req, &settings).unwrap();

@@ -236,7 +236,7 @@ impl Manifest {
         Ok(Manifest::parse(bytes)?.0)
     }
 
-    /// As [`Manifest::from_bytes`], and believes nothing that these seals do not accept.
+    /// As [`Manifest::from_bytes`], and refuses what these seals do not accept.
     ///
     /// # Errors
     /// The fault in words.

@@ -1,7 +1,7 @@
 //! Nodes that hold an object: weighted rendezvous hashing over distinct domains.
 //!
 //! Every node gets a score from a hash of the object's key and its own id; the best n nodes of
-//! distinct domains win. Nobody has to remember anything for that, a node that joins takes only
+//! distinct domains win. Nothing has to be remembered for that, a node that joins takes only
 //! its share from the others, and one that leaves gives only its own away. (What was placed is
 //! recorded in the manifest all the same: a changed list of nodes must not lose data.)
 //!

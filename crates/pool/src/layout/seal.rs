@@ -1,9 +1,9 @@
 //! Seals: what a pool's manifests and map are signed with, where the pool has a key.
 //!
 //! A seal is a keyed BLAKE3 hash (its section 2.3) of what is sealed. The key lies beside the
-//! description on the machines of those who use the pool, never on its nodes, so whoever can write
-//! to a node can neither make a manifest nor change one. It is no key of the cluster: that one may
-//! be exchanged without touching what is stored.
+//! description on the machines of those who use the pool, never on its nodes, so a client that can
+//! write to a node can neither make a manifest nor change one. It is no key of the cluster: that
+//! one may be exchanged without touching what is stored.
 
 use std::fmt;
 
@@ -62,7 +62,7 @@ impl PoolKey {
     }
 }
 
-/// The keys that somebody has of a pool: a file of lines of 64 hex digits, of which the first is
+/// The keys at hand of a pool: a file of lines of 64 hex digits, of which the first is
 /// the one to seal with and the others are still accepted. Lines that begin with `#` are for
 /// people.
 ///
@@ -175,7 +175,7 @@ impl Seals {
         }
     }
 
-    /// Returns whether nothing without a seal is believed.
+    /// Returns whether nothing without a seal is accepted.
     pub(crate) fn is_strict(&self) -> bool {
         !self.unsealed
     }
@@ -213,11 +213,11 @@ impl Seals {
         let Some(seal) = seal else {
             return match self.unsealed {
                 true => Ok(()),
-                false => Err("it has no seal: whoever wrote it had no key of the pool".into()),
+                false => Err("it has no seal: its writer had no key of the pool".into()),
             };
         };
         let Some(key) = self.keys.0.iter().find(|key| key.id == seal.id) else {
-            // Whoever wrote it could as well have left the seal out.
+            // Its writer could as well have left the seal out.
             return match self.unsealed {
                 true => Ok(()),
                 false => Err(format!("its seal is of key {}, which does not count", hex(&seal.id))),
@@ -227,7 +227,7 @@ impl Seals {
         // The comparison of this type takes the same time wherever they differ.
         match expected == blake3::Hash::from_bytes(seal.mac) {
             true => Ok(()),
-            false => Err("its seal is wrong: whoever wrote it had no key of the pool".into()),
+            false => Err("its seal is wrong: its writer had no key of the pool".into()),
         }
     }
 }

@@ -102,7 +102,7 @@ pub(crate) fn since(store: &dyn Backend, known: &Position) -> Result<(Position, 
     Ok((end, keys))
 }
 
-/// All whole records; `None`: there is no log. Where places write it whole, somebody may do so
+/// All whole records; `None`: there is no log. Where places write it whole, a writer may do so
 /// between the look at it and the read of it.
 fn read(store: &dyn Backend) -> Result<Option<Vec<u8>>> {
     let mut left = READS;

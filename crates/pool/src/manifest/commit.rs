@@ -1,10 +1,10 @@
 //! The moment at which new versions of objects take the place of the old ones.
 //!
 //! Order, under the locks of the objects' homes that can be reached: copies of the new manifests
-//! are written and synced under part names; the new shards get their names (nobody looks for them
-//! yet); the manifests get theirs, which is the commit; only then the old versions' files go. A
-//! crash leaves the old version whole, or the new one whole with some of the old one's files still
-//! about, which a scrub removes.
+//! are written and synced under part names; the new shards get their names (no reader looks for
+//! them yet); the manifests get theirs, which is the commit; only then the old versions' files go.
+//! A crash leaves the old version whole, or the new one whole with some of the old one's files
+//! still about, which a scrub removes.
 //!
 //! Several objects go through these steps together: they share locks, the look at every node's
 //! epoch, and at each node the sync of the files and that of the folder. Each still has its own
@@ -443,8 +443,8 @@ impl ManifestStore<'_> {
         Ok(())
     }
 
-    /// An object of which somebody thought that it lacks something is as it should be. Whoever made
-    /// it so may have died before that was noted: an index that still has what was before learns of
+    /// An object that seemed to lack something is as it should be. The client that mended it may
+    /// have died before that was noted: an index that still has what was before learns of
     /// it now, or it would say for ever that a node cannot be done without.
     pub(crate) fn note_sound(
         &self,

@@ -329,7 +329,7 @@ impl ManifestStore<'_> {
         found.denied = homes.iter().all(denied);
         let all = || answers.iter().filter_map(|(at, answer)| Some((*at, answer.manifest()?)));
         let mut held: Vec<(usize, &Manifest)> = all().collect();
-        // A version that was given out before the floor, and that nearly nobody has, on disks alone
+        // A version that was given out before the floor, and that hardly a node has, on disks alone
         // that were rolled back, was removed, and its removal forgotten. Had it been acknowledged
         // and not been removed, more homes would have it, or one that was not rolled back.
         while let Some(newest) = newest_of(&held, homes) {
@@ -388,7 +388,7 @@ impl ManifestStore<'_> {
 
     /// Returns whether two versions were written at once, of which it cannot be said which one
     /// counts: a writer stood still for longer than its lock lasts, and another one was at work
-    /// meanwhile. Where places have renames nobody goes on after another one has taken the lock.
+    /// meanwhile. Where places have renames no writer goes on after another one has taken the lock.
     fn are_rivals(&self, found: &Found, homes: &[Homes<'_>], answers: &Answers) -> bool {
         let newest = found.newest.as_ref().map(|newest| newest.version);
         let rivals = found.older.iter().any(|older| Some(older.version) == newest);
@@ -467,8 +467,8 @@ impl ManifestStore<'_> {
         let here = |at: &usize| self.map.nodes[*at].is_here() && !found.gone.contains(at);
         let here: Vec<usize> = homes.positions().filter(here).collect();
         if here.len() < homes.copies {
-            // With fewer domains than 2m + 1 a version is on all that can be reached, or nobody can
-            // say whether it was acknowledged: then it is read as it is.
+            // With fewer domains than 2m + 1 a version is on all that can be reached, or it cannot
+            // be said whether it was acknowledged: then it is read as it is.
             let (name, away, copies) = (name.to_owned(), found.away.clone(), homes.copies);
             return match homes.nodes.len() >= crate::map::homes::homes_for(homes.copies) {
                 true => Err(PoolError::Uncertain { name, away, copies }),

@@ -350,7 +350,7 @@ impl ClusterMap {
             let node = &self.nodes[at];
             Some(kiln_stripe::Node::new(node.config.id.clone(), node.store().ok()?.clone()))
         };
-        // One order for all, so that nobody waits in a circle.
+        // One order for all, so that no two wait for each other.
         let mut nodes: Vec<usize> = nodes.collect();
         nodes.sort_unstable();
         nodes.dedup();
@@ -385,7 +385,7 @@ fn enter(
         }
         Some(found) if !node.disk.is_empty() && found.disk != node.disk => Err(format!(
             "{place} has another disk of node {} than the pool's map names: one of an earlier \
-             time; nothing on it is believed",
+             time; nothing on it is used",
             node.id
         )),
         Some(found) => Ok(Entered { store, filling: found.filling }),

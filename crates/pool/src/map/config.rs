@@ -167,7 +167,7 @@ pub struct NodeConfig {
     /// Its participation.
     #[serde(default, skip_serializing_if = "NodeState::is_in")]
     pub state: NodeState,
-    /// Incarnation of its disk, 32 hex digits: another disk under its name is a stranger. Empty for
+    /// Incarnation of its disk, 32 hex digits: another disk under its name is not used. Empty for
     /// disks of pools from before there were incarnations.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub disk: String,
@@ -266,7 +266,7 @@ impl PoolConfig {
     }
 
     /// Returns what a log was sealed by that was begun with the key of this id, whether new things
-    /// are sealed by it still or not. `None`: that key is not at hand, and the pool believes what
+    /// are sealed by it still or not. `None`: that key is not at hand, and the pool accepts what
     /// has no seal, so the log need not be checked.
     ///
     /// # Errors
@@ -280,7 +280,7 @@ impl PoolConfig {
         }
     }
 
-    /// Returns how new shards are checked: by hashes that nobody can forge, where manifests are
+    /// Returns how new shards are checked: by hashes that cannot be forged, where manifests are
     /// sealed.
     pub(crate) fn sums(&self) -> SumKind {
         if self.seals().is_sealing() { SumKind::Blake3 } else { SumKind::Crc32c }

@@ -51,7 +51,7 @@ const HEAD: usize = 64;
 
 /// The epoch of a node's copy of the map; `None`: it has none. Every operation reads it, so one
 /// that is known is read from the first line, which has a checksum of its own. A newer one has
-/// everybody stop, so it is believed only of a copy that is whole and accepted.
+/// all clients stop, so it counts only of a copy that is whole and accepted.
 ///
 /// # Errors
 /// The copy cannot be read, or is not as it was written: then it says nothing.

@@ -3,7 +3,7 @@
 //!
 //! A change is made under the locks of all nodes that can be reached: no commit can be under way on
 //! any of them, so one either was done by the map of before, where every later reader still looks,
-//! or finds the new epoch and is refused. Whoever begins with an old map finds that out from the
+//! or finds the new epoch and is refused. A client with an old map finds that out from the
 //! first node that it asks: every answer about an object comes with the epoch of the node's map.
 
 use kiln_store::Backend;
@@ -194,7 +194,7 @@ impl<'a> Membership<'a> {
     /// on two sides of a cut network contradict each other.
     ///
     /// # Errors
-    /// Errors of `edit`; [`PoolError::MapChanged`] when somebody else was first;
+    /// Errors of `edit`; [`PoolError::MapChanged`] when another client was first;
     /// [`PoolError::MapNotAgreed`].
     pub fn change(
         &self,
@@ -336,7 +336,7 @@ impl<'a> Membership<'a> {
 
     /// Takes an empty disk in place of a node's lost one; `node` says where it is now. Until a
     /// repair has settled the map, what the new disk does not have counts as unavailable, not as
-    /// absent. The old disk is a stranger from now on.
+    /// absent. The old disk is not used from now on.
     ///
     /// # Errors
     /// As [`Membership::add_node`].
@@ -491,7 +491,7 @@ impl<'a> Membership<'a> {
     }
 
     /// Takes nodes out of the pool for good. What only they had is
-    /// lost: whoever calls this has told people what that is.
+    /// lost: the caller has told people what that is.
     ///
     /// # Errors
     /// As [`Membership::set_state`].

@@ -113,7 +113,7 @@ impl Membership<'_> {
 
     /// Seals all manifests by the first key, and then accepts no other seal; the map that says so
     /// is returned with the report. The index must be fresh, and all nodes available: what a node
-    /// has that was not sealed would not be believed when it is back.
+    /// has that was not sealed would not be accepted when it is back.
     ///
     /// # Errors
     /// [`PoolError::Refused`] while nodes are unavailable; as [`Membership::change`]; stores.
@@ -143,9 +143,9 @@ impl Membership<'_> {
         Ok((config, report))
     }
 
-    /// The map of a pool whose key is lost, by which what its nodes have is believed as it is,
-    /// whoever sealed it: as in a pool without a key, so that it can be given another one. Those
-    /// who have the lost key believe neither this map nor what is done by it.
+    /// The map of a pool whose key is lost, by which what its nodes have is accepted as it is,
+    /// under any seal: as in a pool without a key, so that it can be given another one. Those
+    /// who have the lost key accept neither this map nor what is done by it.
     ///
     /// # Errors
     /// [`PoolError::Refused`] while nodes are unavailable; as [`Membership::change`].
@@ -220,7 +220,7 @@ impl Membership<'_> {
             return Ok(());
         }
         let what = format!(
-            "nodes {} are unavailable, and what they have would not be believed when they are \
+            "nodes {} are unavailable, and what they have would not be accepted when they are \
              back; bring them back, or let kiln pool forget them",
             away.join(", ")
         );

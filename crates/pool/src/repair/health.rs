@@ -60,7 +60,7 @@ impl Health {
 }
 
 impl Repairer<'_> {
-    /// Looks at an object, as deep as asked; `suspects` are indices that somebody found damaged.
+    /// Looks at an object, as deep as asked; `suspects` are indices that were found damaged.
     pub(crate) fn health(
         &self,
         found: &Found,

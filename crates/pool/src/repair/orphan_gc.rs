@@ -247,7 +247,7 @@ impl Repairer<'_> {
 
     /// Gives the map to nodes that did not get it when it was changed, which succeeds without them:
     /// from now on an older one says that a disk was rolled back, and what such disks alone have is
-    /// not believed (seed 24000 of the simulator lost an object by that).
+    /// not accepted (seed 24000 of the simulator lost an object by that).
     fn tell_all(&self, settings: &Settings<'_>) -> Result<()> {
         let knows = |store| epoch_of(store, &self.map.config).ok().flatten();
         let behind: Vec<usize> = (self.map.present())

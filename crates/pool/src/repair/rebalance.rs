@@ -79,7 +79,7 @@ impl Repairer<'_> {
     /// ```
     ///
     /// # Errors
-    /// The index. An object that cannot be moved is told in the report, and the others are moved.
+    /// The index. An object that cannot be moved is in the report, and the others are moved.
     pub fn rebalance(
         &self,
         index: &Index,

@@ -1,5 +1,5 @@
 //! The interface for repairs that are computed elsewhere: what has to be rebuilt from what, and the
-//! commit of shards that somebody else has written.
+//! commit of shards that other machines have written.
 //!
 //! A coordinator has agents do the work. It asks here what an object needs, gets the shards written
 //! under [`MissingShards::part`] on their nodes, and has them put in place here: the manifest is
@@ -69,7 +69,7 @@ pub struct MissingShards {
     by: u64,
 }
 
-/// Shards of one object that somebody else has rebuilt.
+/// Shards of one object that other machines have rebuilt.
 #[derive(Debug, Clone)]
 pub struct RebuiltShards {
     /// Shards that it lacked.

@@ -76,7 +76,7 @@ impl Repairer<'_> {
     /// Repairs all objects, the most endangered first. The index must be fresh.
     ///
     /// # Errors
-    /// The index. An object that cannot be repaired is told in the report, and the others are.
+    /// The index. An object that cannot be repaired is in the report, and the others are.
     pub fn recover(
         &self,
         index: &Index,

@@ -76,7 +76,7 @@ pub struct ScrubReport {
     /// Objects whose manifests were all lost, made again from their shards.
     pub restored: u64,
     /// Objects whose manifests were all lost and whose shards are there, in a sealed pool: nothing
-    /// proves that these are what somebody put, so they stay in quarantine.
+    /// proves that these are the bytes of a put, so they stay in quarantine.
     #[serde(skip_serializing_if = "is_zero")]
     pub unproven: u64,
     /// Tombstones that are no longer needed and were dropped.
@@ -308,7 +308,7 @@ impl Repairer<'_> {
         Ok(Some((key, damaged)))
     }
 
-    /// Tells of an object of which nobody could say whether there is one.
+    /// Reports an object of which it could not be said whether there is one.
     fn tell_unlooked(
         &self,
         listed: &Listed,

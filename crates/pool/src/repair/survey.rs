@@ -33,8 +33,8 @@ pub struct PoolStatus {
     pub endangered: BTreeMap<i32, u64>,
     /// Objects that cannot be read now.
     pub unreadable: u64,
-    /// Objects of which nobody can say now whether what is here is in force: too many of the nodes
-    /// that would know are unavailable. They are neither whole nor damaged.
+    /// Objects of which it cannot be said now whether what is here is in force: too many of the
+    /// nodes that would know are unavailable. They are neither whole nor damaged.
     #[serde(skip_serializing_if = "is_zero")]
     pub unasked: u64,
     /// Of the endangered ones those that lack nothing that could be rebuilt: nodes are unavailable

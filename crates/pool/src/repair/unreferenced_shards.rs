@@ -14,8 +14,8 @@ pub(crate) type Stray = (u16, usize);
 #[derive(Debug, Default)]
 pub(crate) struct Strays {
     shards: BTreeMap<(Key, [u8; 16]), Vec<Stray>>,
-    /// Objects whose manifests were being written: puts that were cut short, which nobody
-    /// acknowledged.
+    /// Objects whose manifests were being written: puts that were cut short, which were
+    /// never acknowledged.
     begun: BTreeSet<(Key, [u8; 16])>,
     /// Objects with shards that may be of no use, and were left where they are: too little could be
     /// said of them now. Beyond [`MAX_RUNS`] it is any object.

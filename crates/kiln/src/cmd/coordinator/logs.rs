@@ -1,5 +1,5 @@
-//! Logs of volumes, looked after beside the repair of objects: a volume that nobody uses is closed
-//! where its log has lost a copy.
+//! Logs of volumes, looked after beside the repair of objects: a volume that no client uses is
+//! closed where its log has lost a copy.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;

@@ -151,9 +151,9 @@ proptest! {
     }
 }
 
-/// Nodes that are out decide where nobody else is left.
+/// Nodes that are out decide where no other is left.
 #[test]
-fn somebody_decides() {
+fn a_node_is_left_to_decide() {
     let mut config = config(5);
     for at in [0, 1] {
         config.node[at].state = NodeState::Out;

@@ -43,12 +43,12 @@ pub(super) struct Judged {
     bytes: u64,
     /// Nodes are unavailable that have copies of its manifest, or would be asked for it.
     is_exposed: bool,
-    /// Record of what is here can be read, but nobody can say whether it is in force.
+    /// Record of what is here can be read, but not whether it is in force.
     is_unasked: bool,
 }
 
 impl Judged {
-    /// Returns whether it is to be looked at before anybody is told that it lacks something. The
+    /// Returns whether it is to be looked at before it is reported as lacking something. The
     /// index is older than the lists of the nodes: what was removed or replaced in between is in
     /// the one, and not in the others. `changed`: whether that is known of it.
     pub fn is_doubtful(&self, changed: Option<bool>) -> bool {
@@ -161,8 +161,8 @@ impl Repairer<'_> {
         Ok((key, Judged { size, lack, margin, bytes, is_exposed, is_unasked }))
     }
 
-    /// Returns how many more homes of an object may be silent before nobody can say which version
-    /// is in force, and whether some are.
+    /// Returns how many more homes of an object may be silent before it cannot be said which
+    /// version is in force, and whether some are.
     fn spare_homes(&self, key: &Key, listed: &Listed, seen: &Seen) -> (i32, bool) {
         let (mut least, mut any) = (i32::MAX, false);
         for homes in self.map.config.homes(key) {
