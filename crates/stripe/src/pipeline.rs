@@ -6,7 +6,8 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
+use std::sync::{Mutex, PoisonError};
+use std::thread::{self, Builder};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
@@ -27,9 +28,9 @@ type Done<T> = (u64, Result<T>);
 
 /// Runs items `first..` through the stages until `source` says `false` (no item) or a stage fails.
 ///
-/// `source` runs on a thread of its own, `work` on as many threads as the settings say, `sink` on
-/// the caller's thread and in order of the items. Returns the number of the item that `source`
-/// refused.
+/// `source` runs on a thread of its own, `work` on as many threads as the settings say, or as the
+/// system gives, `sink` on the caller's thread and in order of the items. Without threads all runs
+/// on the caller's. Returns the number of the item that `source` refused.
 ///
 /// # Errors
 /// Of items that fail, the error of the lowest: the sink has then taken all before it and none
@@ -53,20 +54,30 @@ pub fn run<T: Send>(
     }
     let (todo_in, todo_out) = bounded(count);
     let (done_in, done_out) = bounded(count + threads + 1);
+    // Taken by the source's thread when it runs, or by this one when there is none.
+    let begin = Mutex::new(Some((source, free_out, todo_in)));
+    let take = || begin.lock().unwrap_or_else(PoisonError::into_inner).take();
     thread::scope(|scope| {
         let work = &work;
         let failed = done_in.clone();
-        scope.spawn(move || {
+        let workers = (0..threads.max(1)).take_while(|_| {
+            let (todo, done) = (todo_out.clone(), done_in.clone());
+            let labour = move || labour(work, &todo, &done);
+            Builder::new().spawn_scoped(scope, labour).is_ok()
+        });
+        let workers = workers.count();
+        let source = move || {
+            let Some((source, free_out, todo_in)) = take() else { return };
             let mut item = first;
             let end = guard("source", || feed(&mut item, source, &free_out, &todo_in));
             if let Err(error) = end {
                 // The sink is gone only when it failed itself: then its error counts.
                 let _ = failed.send((item, Err(error)));
             }
-        });
-        for _ in 0..threads.max(1) {
-            let (todo, done) = (todo_out.clone(), done_in.clone());
-            scope.spawn(move || labour(work, &todo, &done));
+        };
+        if workers == 0 || Builder::new().spawn_scoped(scope, source).is_err() {
+            let Some((source, free_out, _)) = take() else { return Err(lost_channel()) };
+            return in_sequence(free_out.try_iter().collect(), first, source, work, sink);
         }
         drop((todo_out, done_in));
         guard("sink", || drain(first, sink, done_out, free_in))
@@ -247,6 +258,22 @@ mod tests {
             );
             assert!(end.unwrap_err().to_string().contains("20 is worked on"));
             assert!(taken.into_iter().eq(0..20));
+        }
+    }
+
+    #[test]
+    fn a_source_that_ends_at_once_loses_nothing() {
+        let settings = Settings { threads: 2, ..Settings::new(&Silent) };
+        for items in (0..200).map(|at| at % 3) {
+            let end = run(
+                vec![(); 64],
+                &settings,
+                0,
+                |item, ()| Ok(item < items),
+                |_, ()| Ok(()),
+                |_, ()| Ok(()),
+            );
+            assert_eq!(end.unwrap(), items);
         }
     }
 

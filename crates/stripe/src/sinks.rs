@@ -1,7 +1,8 @@
 //! Writing the chunks of a stripe to several shards.
 
+use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError};
-use std::thread;
+use std::thread::{self, Builder};
 
 use kiln_store::{Append, ShardWriter, StoreError};
 
@@ -78,10 +79,19 @@ impl<'a, L: ShardSink> ShardSinks<'a, L> {
         if self.split && bytes >= SPLIT_BYTES && half > 0 && self.sequence.is_none() {
             let (left, right) = self.sinks.split_at_mut(half);
             let (left_chunks, right_chunks) = chunks.split_at(half);
+            let right = Mutex::new(Some(right));
+            let append_right = || {
+                let right = right.lock().unwrap_or_else(PoisonError::into_inner).take();
+                right.map_or(Ok(()), |right| append_all(right, right_chunks))
+            };
             thread::scope(|scope| {
-                let other = scope.spawn(|| append_all(right, right_chunks));
+                // Without a thread this one does it.
+                let other = Builder::new().spawn_scoped(scope, append_right);
                 let mine = append_all(left, left_chunks);
-                mine.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                mine.and(match other {
+                    Ok(other) => other.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    Err(_) => append_right(),
+                })
             })?;
         } else {
             append_all(&mut self.sinks, chunks)?;
@@ -119,30 +129,7 @@ pub fn in_parallel<T: Send, R: Send, E: Send>(
     if let Some(sequence) = sequence {
         return sequence.each(items, body).into_iter().collect();
     }
-    let threads = items.len().min(AT_ONCE);
-    let queue = Mutex::new(items.into_iter().enumerate());
-    let take = || queue.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let work = || {
-        let mut done = Vec::new();
-        while let Some((at, item)) = take() {
-            let result = body(at, item);
-            if result.is_err() {
-                while take().is_some() {}
-            }
-            done.push((at, result));
-        }
-        done
-    };
-    let mut done = thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let mut done = work();
-        for other in others {
-            done.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        }
-        done
-    });
-    done.sort_unstable_by_key(|(at, _)| *at);
-    done.into_iter().map(|(_, result)| result).collect()
+    kiln_store::in_parallel(AT_ONCE, items, body)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag};
+use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag, in_parallel};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::hdfs::blocks::Local;
@@ -159,20 +159,8 @@ impl ReadAt for File {
         if self.local()?.is_some() {
             return reads.iter_mut().try_for_each(|read| self.read(read.offset, read.buf));
         }
-        for reads in reads.chunks_mut(AT_ONCE) {
-            let [first, rest @ ..] = reads else { continue };
-            std::thread::scope(|scope| {
-                let spawn = |read: &'_ mut BatchRead<'_>| self.read(read.offset, &mut *read.buf);
-                let others: Vec<_> =
-                    rest.iter_mut().map(|read| scope.spawn(move || spawn(read))).collect();
-                let mine = self.read(first.offset, first.buf);
-                others.into_iter().fold(mine, |end, other| {
-                    let other = other.join();
-                    end.and(other.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                })
-            })?;
-        }
-        Ok(())
+        let read = |_, read: &mut BatchRead<'_>| self.read(read.offset, read.buf);
+        in_parallel(AT_ONCE, reads.iter_mut().collect(), read).map(drop)
     }
 
     fn tag(&self) -> Option<Tag> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag};
+use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag, in_parallel};
 
 use crate::s3::client::{Ask, Client};
 use crate::s3::reply::Reply;
@@ -83,26 +83,11 @@ impl ReadAt for Object {
 
     /// Ranges stay as they are, a request each: never is more asked for.
     fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<(), StoreError> {
-        for reads in reads.chunks_mut(AT_ONCE) {
-            let [first, rest @ ..] = reads else { continue };
-            std::thread::scope(|scope| {
-                let spawn = |read| scope.spawn(move || one(self, read));
-                let others: Vec<_> = rest.iter_mut().map(spawn).collect();
-                let mine = one(self, first);
-                let join = |other: std::thread::ScopedJoinHandle<'_, _>| {
-                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                };
-                others.into_iter().map(join).fold(mine, Result::and)
-            })?;
-        }
-        Ok(())
+        let read = |_, read: &mut BatchRead<'_>| self.read(read.offset, read.buf);
+        in_parallel(AT_ONCE, reads.iter_mut().collect(), read).map(drop)
     }
 
     fn tag(&self) -> Option<Tag> {
         Tag::new(self.tag.as_deref()?)
     }
-}
-
-fn one(object: &Object, read: &mut BatchRead<'_>) -> Result<(), StoreError> {
-    object.read(read.offset, read.buf)
 }

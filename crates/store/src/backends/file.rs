@@ -7,6 +7,7 @@
 //! All files are opened with `O_CLOEXEC` (the standard library's default).
 
 mod appender;
+mod linked;
 mod missing;
 mod packs;
 mod pending;
@@ -384,7 +385,8 @@ impl Backend for FileBackend {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let (source, target) = (self.path(from)?, self.path(to)?);
         self.unshare(from, to)?;
-        fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))?;
+        let renamed = self.rename_over(&source, &target);
+        renamed.map_err(|error| self.error(Operation::Rename, from, error))?;
         self.sync_names(to)
     }
 
@@ -455,7 +457,8 @@ impl BatchFiles for FileBackend {
             }
             let (source, target) = (self.path(from)?, self.path(to)?);
             self.unshare(from, to)?;
-            fs::rename(source, target).map_err(|error| self.error(Operation::Rename, from, error))
+            let renamed = self.rename_over(&source, &target);
+            renamed.map_err(|error| self.error(Operation::Rename, from, error))
         };
         let shared = self.shared_sync(names.len());
         let froms = names.iter().map(|(from, _)| *from);

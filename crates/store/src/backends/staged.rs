@@ -5,6 +5,7 @@
 //! by part, resumed after an interruption, and appear whole. An agent beside such a store keeps
 //! those parts on a disk of its own and puts them when they are renamed.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::extensions::{BatchFiles, Extensions, PlaceInfo};
@@ -13,7 +14,7 @@ use super::open_file::{Append, ReadAt};
 use super::upload::NewFile;
 use super::{Backend, check_name, move_file, write_whole};
 use crate::capability::{Capabilities, Capability};
-use crate::{Result, StoreError};
+use crate::{Result, StoreError, in_parallel};
 
 /// The object that says that a place is served: who writes there directly would not be seen by
 /// those who write through whoever serves it, nor see them.
@@ -287,18 +288,8 @@ impl BatchFiles for StagedBackend {
     }
 
     fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
-        let mut ends = Vec::with_capacity(names.len());
-        for names in names.chunks(AT_ONCE) {
-            ends.extend(std::thread::scope(|scope| {
-                let rename = |&(from, to)| scope.spawn(move || self.rename(from, to));
-                let threads: Vec<_> = names.iter().map(rename).collect();
-                let join = |thread: std::thread::ScopedJoinHandle<'_, Result<()>>| {
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                };
-                threads.into_iter().map(join).collect::<Vec<_>>()
-            }));
-        }
-        ends
+        let rename = |_, &(from, to): &(&str, &str)| Ok::<_, Infallible>(self.rename(from, to));
+        in_parallel(AT_ONCE, names.iter().collect(), rename).unwrap_or_else(|never| match never {})
     }
 
     fn compact(&self) -> Result<u64> {
