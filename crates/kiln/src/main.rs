@@ -39,10 +39,32 @@ use std::process::ExitCode;
 use exit::{Exit, Failure};
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(tell_panic));
     // Asked before the words are understood: what is wrong may be the words.
     let json = std::env::args_os().any(|word| word == "--json");
-    let outcome = run(std::env::args_os());
+    // The reason was printed by the hook.
+    let outcome = std::panic::catch_unwind(|| run(std::env::args_os())).unwrap_or(Ok(Exit::Io));
     outcome.unwrap_or_else(|failure| print::report(&failure, json)).into()
+}
+
+/// Prints the reason of a panic in one line: the system gives no threads, where a library cannot
+/// say so otherwise, or there is a bug.
+fn tell_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or_default();
+    let threads = ["failed to spawn thread", "spawn worker thread"];
+    print::error_line(&match panic.location() {
+        _ if threads.iter().any(|words| text.contains(words)) => {
+            format!("threads: the system gives no more of them ({text}); see ulimit -u")
+        }
+        Some(at) => format!(
+            "internal error: a thread panicked: {text} at {at} (a bug in kiln, please report it)"
+        ),
+        None => {
+            format!("internal error: a thread panicked: {text} (a bug in kiln, please report it)")
+        }
+    });
 }
 
 /// Parse, set up, run.

@@ -117,7 +117,7 @@ pub fn serve(
 ) -> Result<SocketAddr, NetError> {
     let (tell, told) = mpsc::channel();
     let listen = listen.to_owned();
-    std::thread::spawn(move || {
+    let spawned = std::thread::Builder::new().spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = match runtime {
             Ok(runtime) => runtime,
@@ -134,6 +134,7 @@ pub fn serve(
             }
         });
     });
+    spawned.map_err(|error| threads(&error.to_string()))?;
     told.recv().unwrap_or_else(|_| Err(threads("the thread ended")))
 }
 

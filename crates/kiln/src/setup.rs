@@ -14,6 +14,7 @@ mod output_batch;
 mod plans;
 mod pool_flags;
 mod pool_key;
+mod confirm;
 mod raw;
 mod reads;
 pub mod volumes;
@@ -29,6 +30,7 @@ use kiln_net::{Address, ClusterKey, Network};
 use kiln_stripe::Settings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
+pub use confirm::Confirm;
 pub use input::input;
 pub use limits::LimitFile;
 pub use nodes::{AgentParts, Folders, kinds_of_places, local};

@@ -2,6 +2,7 @@
 
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::sync::Arc;
+use std::thread::Builder;
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
@@ -63,14 +64,20 @@ pub(crate) fn serve(
     let budget = Arc::new(budget);
     std::thread::scope(|scope| {
         let (todo, reads) = unbounded::<Request>();
-        scope.spawn(|| write_replies(outgoing, &to_write, &budget, &ends));
-        for _ in 0..READERS {
+        Builder::new()
+            .spawn_scoped(scope, || write_replies(outgoing, &to_write, &budget, &ends))?;
+        for at in 0..READERS {
             let (reads, replies, budget) = (reads.clone(), replies.clone(), &budget);
-            scope.spawn(move || {
+            let started = Builder::new().spawn_scoped(scope, move || {
                 for request in reads {
                     reply_data(&**export, style, &request, &replies, budget);
                 }
             });
+            match started {
+                // Fewer will do.
+                Err(_) if at > 0 => break,
+                started => drop(started?),
+            }
         }
         let client = Client { export, about, style, context, replies, todo, budget: &budget };
         client.requests(incoming)

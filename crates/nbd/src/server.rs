@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rustls::ServerConfig;
@@ -155,8 +155,8 @@ impl Server {
         listener.set_nonblocking()?;
         let shared = Arc::new(Shared::default());
         let of = Arc::clone(&shared);
-        let thread =
-            std::thread::spawn(move || accept(&listener, &of, &export, tls.as_ref(), &log));
+        let serve = move || accept(&listener, &of, &export, tls.as_ref(), &log);
+        let thread = Builder::new().spawn(serve)?;
         Ok(Server { shared, thread: Some(thread) })
     }
 
@@ -215,7 +215,7 @@ fn accept(
             let client = Client { socket: known, negotiates: Some(Instant::now()) };
             shared.clients().insert(id, client);
             let budget = Budget::of(&shared.memory, id, ends);
-            scope.spawn(move || {
+            let started = Builder::new().spawn_scoped(scope, move || {
                 let negotiated = || shared.negotiated(id);
                 if let Err(error) = connection::serve(socket, export, tls, budget, negotiated) {
                     log(&error.to_string());
@@ -224,6 +224,10 @@ fn accept(
                     client.socket.end();
                 }
             });
+            if let Err(error) = started {
+                log(&format!("cannot serve a connection: {error}"));
+                drop(shared.clients().remove(&id));
+            }
         }
         shared.clients().values().for_each(|client| client.socket.end());
     });

@@ -5,6 +5,7 @@ use std::fmt::Debug;
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -113,10 +114,16 @@ impl Runtime {
         }
     }
 
-    /// Does the work on so many threads, and waits until all have ended.
+    /// Does the work on so many threads, or as many as the system gives, and waits until all have
+    /// ended.
     pub fn at_once(&self, threads: usize, work: &(dyn Fn() + Sync)) {
         std::thread::scope(|scope| match self {
-            Runtime::Real { .. } => (0..threads).for_each(|_| drop(scope.spawn(work))),
+            Runtime::Real { .. } if threads == 0 => {}
+            Runtime::Real { .. } => {
+                let spawn = |_: usize| Builder::new().spawn_scoped(scope, work).is_ok();
+                let _all = (1..threads).all(spawn);
+                work();
+            }
             Runtime::Simulated(simulation) => {
                 let numbers: Vec<usize> = (0..threads).map(|_| simulation.thread()).collect();
                 for &number in &numbers {

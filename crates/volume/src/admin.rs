@@ -224,17 +224,29 @@ impl Volume {
         })
     }
 
-    /// Changes the size. What lies past a smaller one is gone.
+    /// Changes the size. Blocks past a smaller one are gone; `allow` is asked before with the number
+    /// of those that were written.
     ///
     /// # Errors
-    /// [`VolumeError::InUse`]; sizes that cannot be.
-    pub fn resize(rim: &Arc<Rim>, name: &str, size: u64, writer: &str) -> Result<()> {
+    /// [`VolumeError::InUse`]; sizes that cannot be; the error of `allow`, and nothing was changed.
+    pub fn resize(
+        rim: &Arc<Rim>,
+        name: &str,
+        size: u64,
+        writer: &str,
+        allow: impl FnOnce(u64) -> Result<()>,
+    ) -> Result<()> {
         let found = look_up(rim, name)?.descriptor;
         check_sizes(size, found.segment, found.log_size)?;
         let volume = Volume::open(rim, name, &OpenRequest::of(writer))?;
         volume.seal_all()?;
-        lock(&volume.state).resize(size);
-        volume.close()
+        let block = BLOCK as u64;
+        let past = lock(&volume.state).map.mapped_in(size / block..found.size / block).count();
+        let allowed = if past > 0 { allow(past as u64) } else { Ok(()) };
+        if allowed.is_ok() {
+            lock(&volume.state).resize(size);
+        }
+        volume.close().and(allowed)
     }
 
     /// Removes a volume and all that it is made of. It takes no room, so a full pool is no

@@ -13,7 +13,7 @@ use serde::Serialize;
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, table};
-use crate::setup::{PoolFlags, Setup, volumes};
+use crate::setup::{Confirm, PoolFlags, Setup, volumes};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -24,7 +24,7 @@ Examples:
   kiln volume clone disk@monday trial
   kiln volume ls
   kiln volume check disk
-  kiln volume rm trial
+  kiln volume rm trial --yes
 
 What is written is acknowledged when it is in a log on m + 1 nodes; then it is made into whole
 stripes of the pool's code. See kiln nbd --help for how to use a volume.";
@@ -56,10 +56,10 @@ enum Action {
     Ls(Ls),
     /// Show what the pool says of a volume
     Stat(One),
-    /// Remove a volume, or a snapshot (VOLUME@SNAPSHOT; the volume may be in use)
-    Rm(One),
-    /// Change the size of a volume, which may be in use when it grows; what lies past a smaller one
-    /// is gone
+    /// Remove a volume (--yes), or a snapshot (VOLUME@SNAPSHOT; the volume may be in use)
+    Rm(Remove),
+    /// Change the size of a volume, which may be in use when it grows; blocks past a smaller one are
+    /// lost, and need --yes
     Resize(Resize),
     /// Keep a volume as it is now under a name; it may be in use
     Snapshot(Snapshot),
@@ -110,6 +110,19 @@ struct One {
 
 // Arguments.
 #[derive(Debug, Args)]
+struct Remove {
+    /// Name of the volume, or VOLUME@SNAPSHOT
+    name: String,
+
+    #[command(flatten)]
+    confirm: Confirm,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+// Arguments.
+#[derive(Debug, Args)]
 struct Resize {
     /// Name of the volume
     name: String,
@@ -117,6 +130,9 @@ struct Resize {
     /// New size, e.g. 200GiB
     #[arg(value_parser = size)]
     size: u64,
+
+    #[command(flatten)]
+    confirm: Confirm,
 
     #[command(flatten)]
     pool: PoolFlags,
@@ -168,7 +184,7 @@ impl VolumeCommand {
             Action::Create(create) => create.run(setup),
             Action::Ls(ls) => ls.run(setup),
             Action::Stat(one) => one.stat(setup),
-            Action::Rm(one) => one.remove(setup),
+            Action::Rm(remove) => remove.run(setup),
             Action::Resize(resize) => resize.run(setup),
             Action::Snapshot(snapshot) => snapshot.run(setup),
             Action::Clone(clone) => clone.run(setup),
@@ -268,22 +284,6 @@ impl One {
         Ok(Exit::Done)
     }
 
-    fn remove(self, setup: &Setup) -> Result<Exit, Failure> {
-        let rim = volumes::rim(&self.pool, setup)?;
-        let writer = volumes::writer("kiln volume rm");
-        if let Some((name, snapshot)) = self.name.split_once('@') {
-            let change = LiveChange::RemoveSnapshot(snapshot);
-            let removed = Volume::remove_snapshot(&rim, name, snapshot, &writer);
-            or_ask(removed, &rim, name, change)?;
-            let snapshot = Some(snapshot);
-            return done(setup, &Changed { volume: name, snapshot, done: "removed" });
-        }
-        let pool = rim.pool();
-        let objects = |prefix: &str| volumes::listed(&self.pool, &pool, setup, prefix);
-        Volume::remove(&rim, &self.name, &objects, &writer)?;
-        done(setup, &Changed { volume: &self.name, snapshot: None, done: "removed" })
-    }
-
     fn check(self, setup: &Setup) -> Result<Exit, Failure> {
         let rim = volumes::rim(&self.pool, setup)?;
         let request = OpenRequest::of(&volumes::writer("kiln volume check"));
@@ -335,11 +335,49 @@ fn check_text(name: &str, report: &CheckReport) -> String {
     text
 }
 
+impl Remove {
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let rim = volumes::rim(&self.pool, setup)?;
+        let writer = volumes::writer("kiln volume rm");
+        if let Some((name, snapshot)) = self.name.split_once('@') {
+            let change = LiveChange::RemoveSnapshot(snapshot);
+            let removed = Volume::remove_snapshot(&rim, name, snapshot, &writer);
+            or_ask(removed, &rim, name, change)?;
+            let snapshot = Some(snapshot);
+            return done(setup, &Changed { volume: name, snapshot, done: "removed" });
+        }
+        let info = Volume::info(&rim, &self.name)?;
+        // One with clones cannot be removed at all.
+        if info.snapshots.iter().all(|snapshot| snapshot.clones.is_empty()) {
+            let size = sizes::show(info.size);
+            let used = match info.writer.is_empty() {
+                true => "not in use".to_owned(),
+                false => format!("in use by {}", info.writer),
+            };
+            let snapshots = count(info.snapshots.len() as u64, "snapshot");
+            self.confirm.ask(&format!(
+                "volume {:?} of {size} ({used}) and its {snapshots} are lost",
+                self.name
+            ))?;
+        }
+        let pool = rim.pool();
+        let objects = |prefix: &str| volumes::listed(&self.pool, &pool, setup, prefix);
+        Volume::remove(&rim, &self.name, &objects, &writer)?;
+        done(setup, &Changed { volume: &self.name, snapshot: None, done: "removed" })
+    }
+}
+
 impl Resize {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let rim = volumes::rim(&self.pool, setup)?;
         let writer = volumes::writer("kiln volume resize");
-        let resized = Volume::resize(&rim, &self.name, self.size, &writer);
+        let (name, size) = (&self.name, sizes::show(self.size));
+        let allow = |blocks: u64| {
+            let blocks = count(blocks, "block");
+            let what = format!("volume {name:?}: {blocks} of 4 KiB written past {size} are lost");
+            Ok(self.confirm.ask(&what)?)
+        };
+        let resized = Volume::resize(&rim, name, self.size, &writer, allow);
         or_ask(resized, &rim, &self.name, LiveChange::Grow(self.size))?;
         done(setup, &Changed { volume: &self.name, snapshot: None, done: "resized" })
     }

@@ -10,6 +10,7 @@ mod agent_pool;
 mod agent_trust;
 mod agents;
 mod bad_input;
+mod confirm;
 mod damage;
 mod disk;
 mod doors;

@@ -581,11 +581,12 @@ fn snapshots_and_clones_keep_what_they_are_of() {
     rig.kiln("volume rm disk").fails(3, &["cloned from disk@monday"]);
     let listed = rig.kiln("volume ls").ok().stdout;
     assert!(listed.contains("disk@monday") && listed.contains("other"), "{listed}");
-    rig.kiln("volume rm other").ok();
+    rig.kiln("volume rm other").fails(5, &["of 4.0 MiB (not in use)", "--yes"]);
+    rig.kiln("volume rm other --yes").ok();
     rig.kiln("volume resize disk 1MiB").ok();
     rig.kiln("volume rm disk@monday").ok();
     assert!(served("disk") == [&new[..], &old[new.len()..]].concat());
-    rig.kiln("volume rm disk").ok();
+    rig.kiln("volume rm disk --yes").ok();
     assert_eq!(rig.kiln("ls .volumes").ok().stdout, "");
     // Nothing is left on any node but what says that something was there.
     for at in 0..9 {

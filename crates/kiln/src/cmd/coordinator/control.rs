@@ -219,8 +219,8 @@ fn waits_text(waits: &[Wait], now_ms: u64) -> Option<String> {
 fn stop_when_told() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        // Without this thread a signal ends the process at once, which is safe too.
+    // Without this thread a signal ends the process at once, which is safe too.
+    let _ = std::thread::Builder::new().spawn(move || {
         let builder = tokio::runtime::Builder::new_current_thread().enable_all().build();
         if let Ok(runtime) = builder {
             runtime.block_on(crate::cmd::agent::until_told());

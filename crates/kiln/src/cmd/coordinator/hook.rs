@@ -79,11 +79,11 @@ fn run(
         .spawn()?;
     let (stdin, bytes) = (child.stdin.take(), json.as_bytes().to_vec());
     // It may read nothing at all.
-    let feeder = std::thread::spawn(move || {
+    let feeder = std::thread::Builder::new().spawn(move || {
         if let Some(mut stdin) = stdin {
             let _ = stdin.write_all(&bytes);
         }
-    });
+    })?;
     let began = Instant::now();
     let mut until = began + most;
     let status = loop {

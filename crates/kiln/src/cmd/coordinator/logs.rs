@@ -47,13 +47,17 @@ impl<'a> LogKeeper<'a> {
         }
         let (flags, setup, index) = (self.flags.clone(), self.setup.background(), index.clone());
         let board = self.board.clone();
-        let thread = std::thread::spawn(move || {
+        let spawned = std::thread::Builder::new().spawn(move || {
             let end = tend(&flags, &setup, &index);
             if let Some(board) = board {
                 board.see_logs(end.as_ref().map(Vec::clone).map_err(ToString::to_string));
             }
             end.map(|tended| volume_logs::tended_exit(&tended))
         });
+        let thread = match spawned {
+            Ok(thread) => thread,
+            Err(error) => return self.setup.observer.warn(&format!("logs of volumes: {error}")),
+        };
         if let Some(last) = look.replace(Look { since: Instant::now(), thread }) {
             self.heard(last);
         }

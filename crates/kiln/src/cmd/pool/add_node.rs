@@ -7,7 +7,7 @@ use kiln_store::Absent;
 use super::node;
 use crate::exit::{Exit, Failure};
 use crate::print::Stream;
-use crate::setup::{PoolFlags, Setup, fresh_run};
+use crate::setup::{Confirm, PoolFlags, Setup, fresh_run};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
@@ -24,6 +24,9 @@ pub struct AddNode {
     /// The node is there already, and its disk was lost: take an empty one in its place
     #[arg(long)]
     replace: bool,
+
+    #[command(flatten)]
+    confirm: Confirm,
 
     #[command(flatten)]
     pool: PoolFlags,
@@ -59,6 +62,14 @@ impl AddNode {
         let here = config.position(&self.id).map(|at| config.node[at].clone());
         // One of the two is there, by what was refused above.
         let Some(node) = new.or(here) else { return Err(wrong("where is it?".into())) };
+        if self.replace && !pool.away().iter().any(|(away, _)| away.id == self.id) {
+            let what = format!(
+                "node {} is healthy, and its shards are given up; kiln pool drain moves them",
+                self.id
+            );
+            self.confirm.ask(&what)?;
+        }
+        self.confirm.ask_for_folder(node.url.as_ref())?;
         let take = if self.replace { Membership::replace_disk } else { Membership::add_node };
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Create);
         let config = take(&pool.members(), node, fresh_run(), &open, &setup.settings())?;

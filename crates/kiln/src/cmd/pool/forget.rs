@@ -5,7 +5,7 @@ use kiln_stripe::{Observer, PoolError};
 
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
-use crate::setup::{PoolFlags, Setup, logs, volumes};
+use crate::setup::{Confirm, PoolFlags, Setup, logs, volumes};
 
 /// Names of lost objects that are printed.
 const MAX_TOLD: usize = 1000;
@@ -24,6 +24,9 @@ pub struct Forget {
     /// Do it although so many nodes are unavailable that they could not be asked
     #[arg(long)]
     force: bool,
+
+    #[command(flatten)]
+    confirm: Confirm,
 
     #[command(flatten)]
     pool: PoolFlags,
@@ -62,6 +65,16 @@ impl Forget {
                 self.ids.join(", ")
             );
             return Err(PoolError::Refused { what }.into());
+        }
+        let away: Vec<&str> = pool.away().iter().map(|(node, _)| &node.id[..]).collect();
+        let healthy: Vec<&str> =
+            self.ids.iter().map(|id| &id[..]).filter(|id| !away.contains(id)).collect();
+        if !healthy.is_empty() {
+            let ids = healthy.join(", ");
+            self.confirm.ask(&format!(
+                "{ids}: healthy, and its shards are given up, so fewer further losses are \
+                 survived until a repair has ended; kiln pool drain moves them first"
+            ))?;
         }
         if self.force {
             setup.observer.warn(
