@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use kiln_stripe::Observer;
@@ -14,6 +15,10 @@ const MAX_WARNINGS: u64 = 50;
 /// The bar takes what the words leave of the terminal's width.
 const KNOWN: &str = "{msg:>8} [{wide_bar}] {bytes} of {total_bytes}, {bytes_per_sec}, {left} left";
 const UNKNOWN: &str = "{msg:>8} {spinner} {bytes}, {bytes_per_sec}";
+
+/// From when on, and from which share of the rest on, a pace says when it ends.
+const PACE_KNOWN: Duration = Duration::from_secs(2);
+const LEAST_SHARE: u64 = 500;
 
 /// The observer of the program.
 pub struct Terminal {
@@ -100,12 +105,43 @@ impl Observer for Terminal {
     }
 }
 
-/// Returns the time left; unknown before the first bytes.
+/// Writes the time left.
 fn left(state: &ProgressState, text: &mut dyn std::fmt::Write) {
-    let written = match state.pos() {
-        0 => text.write_char('?'),
-        _ => write!(text, "{:#}", HumanDuration(state.eta())),
+    let written = match time_left(state.pos(), state.len(), state.elapsed()) {
+        None => text.write_char('?'),
+        Some(time) => write!(text, "{:#}", HumanDuration(time)),
     };
     // The text is a buffer in memory; a progress bar is not worth a panic.
     let _ = written;
+}
+
+/// Returns the time left at the pace so far; unknown before a pace is known.
+fn time_left(done: u64, total: Option<u64>, elapsed: Duration) -> Option<Duration> {
+    let rest = total?.saturating_sub(done);
+    // The first bytes come late: files are opened and nodes asked before.
+    if done == 0 || elapsed < PACE_KNOWN || done < rest / LEAST_SHARE {
+        return None;
+    }
+    let seconds = elapsed.as_secs_f64() * rest as f64 / done as f64;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_left_is_told_when_a_pace_is_known() {
+        let (second, minute) = (Duration::from_secs(1), Duration::from_secs(60));
+        for (done, total, elapsed) in [
+            (0, Some(100), minute),
+            (1, Some(u64::MAX), minute),
+            (50, Some(100), second),
+            (5, None, minute),
+        ] {
+            assert_eq!(time_left(done, total, elapsed), None, "{done}");
+        }
+        assert_eq!(time_left(25, Some(100), minute), Some(3 * minute));
+        assert_eq!(time_left(200, Some(100), minute), Some(Duration::ZERO));
+    }
 }
