@@ -224,8 +224,8 @@ impl Volume {
         })
     }
 
-    /// Changes the size. Blocks past a smaller one are gone; `allow` is asked before with the number
-    /// of those that were written.
+    /// Changes the size. Blocks past a smaller one are gone; `allow` is asked before with the
+    /// number of those that were written.
     ///
     /// # Errors
     /// [`VolumeError::InUse`]; sizes that cannot be; the error of `allow`, and nothing was changed.

@@ -1,14 +1,16 @@
 //! `kiln rm`
 
+use std::collections::BTreeSet;
+
 use clap::Args;
-use kiln_pool::Pool;
-use kiln_stripe::PoolError;
+use kiln_pool::{MAX_TOGETHER, Pool};
+use kiln_stripe::{Observer, PoolError};
 use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
-use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+use crate::setup::{Confirm, PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::refuse_reserved;
 
 const EXAMPLES: &str = "\
@@ -35,6 +37,9 @@ pub struct Rm {
     recursive: bool,
 
     #[command(flatten)]
+    confirm: Confirm,
+
+    #[command(flatten)]
     pool: PoolFlags,
 }
 
@@ -54,24 +59,23 @@ impl Rm {
             let folders = std::mem::take(&mut names);
             for folder in folders {
                 let prefix = format!("{}/", folder.trim_end_matches('/'));
+                let before = names.len();
                 index.each(&prefix, None, |listed| {
                     names.push(listed.name);
                     Ok(true)
                 })?;
-                if names.is_empty() {
+                if names.len() == before {
                     return Err(PoolError::NoObject { name: prefix }.into());
                 }
             }
         }
+        if self.recursive {
+            let objects = count(names.len() as u64, "object");
+            self.confirm.ask_at_terminal(&format!("{objects} would be removed"))?;
+        }
         let first = names.first().cloned().unwrap_or_default();
-        let mut left = names.iter().peekable();
-        let mut remove = |pool: &Pool, _seen: bool| {
-            while let Some(name) = left.peek() {
-                pool.remove(name, fresh_run(), now_ms(), &setup.settings())?;
-                left.next();
-            }
-            Ok(())
-        };
+        let mut removal = Removal { left: names, removed: Vec::new(), failures: Vec::new() };
+        let mut remove = |pool: &Pool, _seen: bool| removal.go_on(pool, setup);
         match &opened {
             Some(pool) => remove(pool, true)?,
             None => {
@@ -80,11 +84,54 @@ impl Rm {
             }
         }
         setup.observer.finish();
+        let Removal { removed, failures, .. } = removal;
+        let mut failures = failures.into_iter();
+        if let Some(first) = failures.next() {
+            failures.for_each(|error| setup.observer.warn(&error.to_string()));
+            return Err(first.into());
+        }
         if setup.json {
-            Stream::Stdout.json(&Report { removed: names })?;
+            Stream::Stdout.json(&Report { removed })?;
         } else if !setup.quiet {
-            Stream::Stdout.text(&format!("{} removed\n", count(names.len() as u64, "object")))?;
+            Stream::Stdout.text(&format!("{} removed\n", count(removed.len() as u64, "object")))?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Objects on their way out.
+struct Removal {
+    left: Vec<String>,
+    removed: Vec<String>,
+    failures: Vec<PoolError>,
+}
+
+impl Removal {
+    /// Removes those that are left, many at a time; one that fails keeps none of the others.
+    fn go_on(&mut self, pool: &Pool, setup: &Setup) -> Result<(), PoolError> {
+        let mut seen = BTreeSet::new();
+        self.left.retain(|name| seen.insert(name.clone()));
+        while !self.left.is_empty() {
+            let names = &self.left[..self.left.len().min(MAX_TOGETHER)];
+            let each: Vec<_> = names.iter().map(|name| (&name[..], fresh_run())).collect();
+            let ends = pool.writer().remove_all(&each, now_ms(), &setup.settings())?;
+            let names: Vec<String> = self.left.drain(..ends.len()).collect();
+            let mut changed = None;
+            for (name, end) in names.into_iter().zip(ends) {
+                match end {
+                    Ok(()) => self.removed.push(name),
+                    // By the new map it is tried again.
+                    Err(error @ PoolError::MapChanged { .. }) => {
+                        changed = Some(error);
+                        self.left.push(name);
+                    }
+                    Err(error) => self.failures.push(error),
+                }
+            }
+            if let Some(error) = changed {
+                return Err(error);
+            }
+        }
+        Ok(())
     }
 }

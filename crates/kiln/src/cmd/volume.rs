@@ -58,8 +58,8 @@ enum Action {
     Stat(One),
     /// Remove a volume (--yes), or a snapshot (VOLUME@SNAPSHOT; the volume may be in use)
     Rm(Remove),
-    /// Change the size of a volume, which may be in use when it grows; blocks past a smaller one are
-    /// lost, and need --yes
+    /// Change the size of a volume, which may be in use when it grows; blocks past a smaller one
+    /// are lost, and need --yes
     Resize(Resize),
     /// Keep a volume as it is now under a name; it may be in use
     Snapshot(Snapshot),

@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 use std::path::Path;
 
 use clap::Args;
-use kiln_pool::PoolError;
+use kiln_stripe::PoolError;
 
 use crate::setup::local;
 
@@ -27,7 +27,7 @@ impl Confirm {
         if self.yes {
             return Ok(());
         }
-        if stdin().is_terminal() && stderr().is_terminal() {
+        if is_terminal() {
             let mut answer = String::new();
             let asked = write!(stderr(), "{what}. Go on? [y/N] ");
             let read = asked.and_then(|()| stdin().lock().read_line(&mut answer));
@@ -36,6 +36,14 @@ impl Confirm {
             }
         }
         Err(PoolError::Refused { what: format!("{what}; give --yes to do it all the same") })
+    }
+
+    /// Asks a terminal; a script that says what to remove need not say more.
+    ///
+    /// # Errors
+    /// [`PoolError::Refused`]: no.
+    pub fn ask_at_terminal(&self, what: &str) -> Result<(), PoolError> {
+        if is_terminal() { self.ask(what) } else { Ok(()) }
     }
 
     /// Asks before a folder with files of others, or a mount point without its file system, becomes
@@ -53,7 +61,7 @@ impl Confirm {
         let others = entries.filter(|entry| !own(&entry.file_name())).count();
         if others > 0 {
             let place = folder.display();
-            self.ask(&format!("{place} is not empty: it has {others} entries of others"))?;
+            self.ask(&format!("{place} is not empty: kiln did not make {others} of its entries"))?;
         }
         if is_unmounted(folder) {
             let place = folder.display();
@@ -61,6 +69,10 @@ impl Confirm {
         }
         Ok(())
     }
+}
+
+fn is_terminal() -> bool {
+    stdin().is_terminal() && stderr().is_terminal()
 }
 
 /// Returns whether a folder is to be mounted by `/etc/fstab`, and is not.
