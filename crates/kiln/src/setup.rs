@@ -6,6 +6,7 @@ mod input;
 mod order;
 pub mod price;
 mod permissions;
+pub mod kept;
 mod nodes;
 mod output_tree;
 mod output;
@@ -213,6 +214,13 @@ pub fn need_open_files() -> Result<(), Failure> {
         OPEN_FILES.. => Ok(()),
         limit => Err(Failure::OpenFiles { limit, needed: OPEN_FILES }),
     }
+}
+
+/// Files of users that may be open at once beside those of shards and pools, up to `most`.
+pub fn open_together(most: usize) -> usize {
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let beside = limit.saturating_sub(OPEN_FILES * 3 / 4) / 2;
+    usize::try_from(beside).unwrap_or(most).clamp(1, most)
 }
 
 /// The path in a variable of the environment; an empty one is not set.

@@ -3,6 +3,7 @@
 //! Both sides are looked at first, as [`LocalTree`] and [`PoolTree`]; what follows acts on these.
 //! Failures of entries are collected, and nothing is removed unless both were seen whole.
 
+pub mod raw_names;
 pub mod attributes;
 pub mod local_tree;
 pub mod pool_tree;
@@ -20,9 +21,11 @@ use serde::Serialize;
 
 use self::local_tree::{LocalTree, joined};
 use self::pool_tree::PoolTree;
+use self::raw_names::to_pool;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, one_line, pace};
-use crate::setup::{Setup, fresh_run, now_ms};
+use crate::setup::kept::not_kept;
+use crate::setup::{Setup, fresh_run, now_ms, open_together};
 use crate::sizes;
 
 /// Marks the side that is in the pool.
@@ -31,7 +34,7 @@ pub const MARK: &str = "pool:";
 const MAX_TOLD: usize = 50;
 /// Most files that are copied together, and most bytes of them; a larger one is copied alone. Small
 /// ones wait for disks most of the time: together they wait once. All of them are open meanwhile,
-/// and many systems allow 1,024.
+/// and many systems allow 1,024; where fewer are allowed, fewer are copied together.
 const TOGETHER: usize = 768;
 const TOGETHER_BYTES: u64 = 16 << 20;
 
@@ -127,6 +130,7 @@ impl Report {
                  tolerates; nothing was removed",
             );
         }
+        not_kept().iter().for_each(|what| setup.observer.warn(what));
         if setup.json {
             Stream::Stdout.json(&self)?;
         } else if !setup.quiet {
@@ -243,27 +247,26 @@ pub fn refuse_reserved(name: &str) -> Result<(), Failure> {
 /// where it is a folder, or is written as one.
 pub fn name_of_file(transfer: &Transfer<'_>, path: &Path, to: &str) -> Result<String, Failure> {
     let folder = to.trim_end_matches('/');
-    let word = path.file_name().and_then(|word| word.to_str());
     if to.is_empty() || to.ends_with('/') || transfer.is_folder(folder)? {
-        let Some(word) = word else {
-            let problem = "its name is not UTF-8; give the object's name".to_owned();
+        let Some(word) = path.file_name() else {
+            let problem = "it has no name; give the object's name".to_owned();
             return Err(Failure::NotUsable { path: path.to_owned(), problem });
         };
-        return Ok(joined(folder, word));
+        return Ok(joined(folder, &to_pool(word)));
     }
     Ok(to.to_owned())
 }
 
 /// Items that are copied together, in order.
 fn together<T>(items: &[T], bytes_of: impl Fn(&T) -> u64) -> impl Iterator<Item = &[T]> {
-    let mut rest = items;
+    let (mut rest, most) = (items, open_together(TOGETHER));
     iter::from_fn(move || {
         let mut bytes = 0;
         let fits = |item: &&T| {
             bytes += bytes_of(item);
             bytes <= TOGETHER_BYTES
         };
-        let count = rest.iter().take(TOGETHER).take_while(fits).count().max(1);
+        let count = rest.iter().take(most).take_while(fits).count().max(1);
         let (now, later) = rest.split_at_checked(count)?;
         rest = later;
         Some(now)

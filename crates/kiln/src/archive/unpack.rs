@@ -15,6 +15,7 @@ use tar::{Archive, Entry, EntryType};
 use super::TIME;
 use crate::exit::Failure;
 use crate::names::output_part;
+use crate::setup::kept::Kept;
 use crate::setup::{Output, OutputTree};
 
 /// Unpacks what is written to it.
@@ -169,7 +170,7 @@ fn unpack(mut bytes: PipeReader, into: &Path) -> io::Result<Vec<String>> {
                     let mode = entry.header().mode()? & 0o7777;
                     // Until all is in it, its owner may write to it.
                     tree.folder(&name, true)?;
-                    tree.set(&name, 0o700, None)?;
+                    tree.set(&name, &Kept::new(0o700, None))?;
                     folders.push(Folder { name, mode, time });
                 }
                 EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
@@ -188,7 +189,7 @@ fn unpack(mut bytes: PipeReader, into: &Path) -> io::Result<Vec<String>> {
         }
     }
     for folder in folders.iter().rev() {
-        tree.set(&folder.name, folder.mode, Some(folder.time))?;
+        tree.set(&folder.name, &Kept::new(folder.mode, Some(folder.time)))?;
     }
     // What fills the archive's last block.
     io::copy(&mut bytes, &mut io::sink())?;
@@ -218,7 +219,7 @@ fn file<R: Read>(
     let mode = entry.header().mode()? & 0o777;
     let failed = |failure: Failure| io::Error::other(failure.to_string());
     let output = Output::below(tree, name, true, entry.size()).map_err(failed)?;
-    let mut output = output.with(mode, Some(time));
+    let mut output = output.with(Kept::new(mode, Some(time)));
     io::copy(entry, &mut output)?;
     output.written().and_then(|written| written.rename()).map_err(failed)?;
     Ok(())

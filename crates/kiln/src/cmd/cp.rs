@@ -11,11 +11,12 @@ use crate::exit::{Exit, Failure};
 use crate::setup::{OutputTree, PoolFlags, Setup, local};
 use crate::transfer::attributes::Entry;
 use crate::transfer::get::{
-    Destination, Item, Others, inside, no_file_name, set_all, write_others,
+    Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
 };
 use crate::transfer::local_tree::LocalTree;
 use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::put::{Entries, add_entry};
+use crate::transfer::raw_names::path_of;
 use crate::transfer::{MARK, Report, Transfer, name_of_file};
 
 const EXAMPLES: &str = "\
@@ -34,9 +35,9 @@ pub const INTERRUPTED: &str = "copies so far stay; rerun with --skip to copy the
 ///
 /// Each file becomes an object, atomically; a file that cannot be read is told at the end and the
 /// others are copied (exit code 4). What is in a folder goes into the other one, whether that is
-/// there or not. Modes, times, symbolic links and empty folders are kept, in an object
-/// .kiln-attributes for each folder, and come back with a copy out of the pool; what is left out
-/// (devices, pipes, names that are not UTF-8) is named.
+/// there or not. Modes, times, owners, extended attributes, links and empty folders are kept, in an
+/// object .kiln-attributes for each folder, and come back with a copy out of the pool; devices,
+/// sockets and pipes are left out, with a warning.
 #[derive(Debug, Args)]
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Cp {
@@ -83,12 +84,21 @@ impl Cp {
             true => to.trim_matches('/').to_owned(),
             false => name_of_file(transfer, from, to)?,
         };
-        let mut tree = LocalTree::new(from, &name, self.pool.own_paths(transfer.pool));
+        // What is named itself is meant, whatever it is.
+        let excluded = match from.is_dir() {
+            true => self.pool.own_paths(transfer.pool),
+            false => BTreeSet::new(),
+        };
+        let mut tree = LocalTree::new(from, &name, excluded);
         if tree.entries.is_empty()
             && !from.is_dir()
             && let Some((_, failure)) = tree.failures.pop()
         {
             return Err(failure);
+        }
+        if !from.is_dir() && !tree.left_out.is_empty() {
+            let problem = "not copied; kiln put reads pipes and devices".to_owned();
+            return Err(Failure::NotUsable { path: from.to_owned(), problem });
         }
         let (mut files, mut entries) = (BTreeMap::new(), Entries::new());
         for (name, local) in &tree.entries {
@@ -122,21 +132,29 @@ fn copy_out(transfer: &Transfer<'_>, from: &str, to: &Path) -> Result<Report, Fa
             source,
         })?),
     };
-    let mut items = Vec::new();
+    let (mut items, mut links) = (Vec::new(), Vec::new());
+    let firsts = hard_links(&tree);
     for (name, object) in &tree.objects {
-        match inside(prefix, name) {
-            Some(inside) => items.push(Item { name, inside, object }),
-            None => report.fail(name, &no_file_name(name)),
+        let item = |name, object| {
+            inside(prefix, name).map(|inside| Item { name, inside: path_of(inside), object })
+        };
+        let first = firsts.get(&name[..]).and_then(|(first, object)| item(*first, object));
+        match (item(&name[..], object), first) {
+            (Some(item), None) => items.push(item),
+            (Some(item), Some(first)) => links.push((item, first)),
+            (None, _) => report.fail(name, &no_file_name(name)),
         }
     }
-    transfer.get(&items, &to, &mut report);
+    transfer.fetch_with_links(items, links, &to, &mut report);
     if let Destination::Below(out) = &to {
         let others = tree.others.iter();
-        let others = others.filter_map(|(name, entry)| Some((inside(prefix, name)?, entry)));
+        let others =
+            others.filter_map(|(name, entry)| Some((path_of(inside(prefix, name)?), entry)));
         let others: Others<'_> = others.collect();
         write_others(out, &others, transfer.force, transfer.skip, &mut report);
         let folders = others.into_iter().filter(|(_, entry)| matches!(entry, Entry::Folder { .. }));
         set_all(out, &folders.collect(), &mut report);
+        transfer.set_root(out, prefix, &mut report);
     }
     report.add_pool(&mut tree);
     Ok(report)

@@ -87,26 +87,25 @@ impl Mv {
         let new = |name: &str| format!("{to}{}", &name[from.len()..]);
         let mut report = Report { moved: 0, bytes: 0, seconds: 0.0 };
         let (mut made, mut entries) = (BTreeSet::new(), Entries::new());
+        let mut told = transfer::Report::default();
         for name in tree.objects.keys().filter(is_moved) {
             let to = new(name);
-            Folders(&pool).refuse_nested(Some(&index), &to)?;
-            let above: BTreeSet<String> =
-                folders_of(&to).map(str::to_owned).filter(|name| !made.contains(name)).collect();
-            Folders(&pool).make_folders(
-                fresh_run(),
-                now_ms(),
-                &above.iter().map(|n| &n[..]).collect(),
-            )?;
-            made.extend(above);
-            let put = one(&pool, name, &to, self.force, &setup.settings())?;
-            if let Some(entry) = &tree.objects[name].entry {
-                add_entry(&mut entries, &to, entry.at_version(put.version));
+            match self.one(&transfer, name, &to, &mut made) {
+                Ok(put) => {
+                    if let Some(entry) = &tree.objects[name].entry {
+                        let link = entry.link().filter(|_| self.recursive).cloned();
+                        let entry = entry.at_version(put.version).with_link(link);
+                        add_entry(&mut entries, &to, entry);
+                    }
+                    report.bytes += put.size;
+                    report.moved += 1;
+                }
+                Err(failure) if !self.recursive => return Err(failure),
+                Err(failure) => told.fail(name, &failure),
             }
-            report.bytes += put.size;
-            report.moved += 1;
         }
-        let mut told = transfer::Report::default();
-        if self.recursive {
+        // What stays needs its folders.
+        if self.recursive && told.is_whole() {
             for (name, entry) in &tree.others {
                 add_entry(&mut entries, &new(name), entry.clone());
             }
@@ -129,6 +128,24 @@ impl Mv {
         }
         told.end_quietly(setup)
     }
+
+    /// Moves an object; folders above that were `made` before are not made again.
+    fn one(
+        &self,
+        transfer: &Transfer<'_>,
+        name: &str,
+        to: &str,
+        made: &mut BTreeSet<String>,
+    ) -> Result<PutReport, Failure> {
+        let folders = Folders(transfer.pool);
+        folders.refuse_nested(Some(transfer.index), to)?;
+        let above: BTreeSet<String> =
+            folders_of(to).map(str::to_owned).filter(|name| !made.contains(name)).collect();
+        let names = above.iter().map(|name| &name[..]).collect();
+        folders.make_folders(fresh_run(), now_ms(), &names)?;
+        made.extend(above);
+        one(transfer.pool, name, to, self.force, &transfer.setup.settings())
+    }
 }
 
 /// Writes an object under another name and removes it under its own.
@@ -144,10 +161,12 @@ fn one(
     let (bytes, mut pipe) = io::pipe().map_err(failed)?;
     let quiet = Settings { observer: &Silent, ..*settings };
     let put = std::thread::scope(|scope| {
-        let reading = scope.spawn(move || {
+        let read = move || {
             let req = GetRequest { name: from, range: None };
             pool.get(&req, &mut pipe, &quiet)
-        });
+        };
+        let reading = std::thread::Builder::new().spawn_scoped(scope, read);
+        let reading = reading.map_err(|source| PoolError::Input { source })?;
         let mut source = StreamSource::new(bytes).with_size(manifest.size);
         let req = PutRequest { name: to, run: fresh_run(), now_ms: now_ms(), replace };
         let put = pool.put(&req, &mut source, settings);

@@ -13,6 +13,7 @@ use crate::exit::{Exit, Failure};
 use crate::print::{Stream, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, input, local, now_ms};
 use crate::sizes;
+use crate::transfer::raw_names::to_pool;
 use crate::transfer::refuse_reserved;
 
 const EXAMPLES: &str = "\
@@ -50,9 +51,7 @@ impl Put {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let name = match (&self.name, self.input.file_name()) {
             (Some(name), _) => name.clone(),
-            (None, Some(name)) if self.input != Path::new("-") => {
-                name.to_string_lossy().into_owned()
-            }
+            (None, Some(name)) if self.input != Path::new("-") => to_pool(name),
             _ => {
                 let problem = "standard input has no name: give one for the object".into();
                 return Err(Failure::Flag { flag: "NAME", problem });

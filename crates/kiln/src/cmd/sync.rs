@@ -14,11 +14,12 @@ use crate::exit::{Exit, Failure};
 use crate::setup::{OutputTree, PoolFlags, Setup, local};
 use crate::transfer::attributes::{Entry, same_time};
 use crate::transfer::get::{
-    Destination, Item, Others, inside, no_file_name, set_all, write_others,
+    Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
 };
-use crate::transfer::local_tree::{LocalEntry, LocalTree, split};
+use crate::transfer::local_tree::{LocalEntry, LocalTree, resolved, split};
 use crate::transfer::pool_tree::{Listing, PoolTree};
 use crate::transfer::put::{Entries, add_entry};
+use crate::transfer::raw_names::path_of;
 use crate::transfer::{MARK, Report, Transfer, refuse_reserved};
 
 const EXAMPLES: &str = "\
@@ -166,7 +167,7 @@ impl Sync {
             }
             let Entry::File { .. } = local.entry else {
                 let there = target.others.get(name);
-                let same = there.is_some_and(|there| there.looks_like(&local.entry));
+                let same = there.is_some_and(|there| local.entry.looks_like(there, false));
                 if name != prefix && !same {
                     report.step("record", name, "new, or changed");
                 }
@@ -310,6 +311,7 @@ impl Sync {
             true => LocalTree::new(to, "", self.pool.own_paths(transfer.pool)),
             false => LocalTree::default(),
         };
+        // Devices and pipes there are replaced and removed as files are.
         target.left_out.clear();
         report.add_local(&mut target);
         let mut plan = Plan::default();
@@ -321,6 +323,7 @@ impl Sync {
         }
         if self.dry_run {
             plan.items.iter().for_each(|item| report.would_copy(item.object.bytes));
+            plan.links.iter().for_each(|_| report.would_copy(0));
             report.removed += removals as u64;
             return Ok(report);
         }
@@ -331,7 +334,7 @@ impl Sync {
         })?;
         remove_below(&out, &plan.in_the_way, &mut report);
         let out = Destination::Below(out);
-        transfer.get(&plan.items, &out, &mut report);
+        transfer.fetch_with_links(plan.items, plan.links, &out, &mut report);
         let Destination::Below(out) = &out else { return Ok(report) };
         write_others(out, &plan.others, true, false, &mut report);
         if report.is_whole() {
@@ -339,6 +342,7 @@ impl Sync {
             report.removed += removals as u64;
         }
         set_all(out, &plan.set, &mut report);
+        transfer.set_root(out, prefix, &mut report);
         Ok(report)
     }
 
@@ -353,6 +357,7 @@ impl Sync {
         report: &mut Report,
     ) -> Result<(), Failure> {
         let whole = self.delete && report.is_whole();
+        let firsts = hard_links(source);
         let mut wanted: BTreeMap<String, Wanted<'p>> = BTreeMap::new();
         let objects =
             source.objects.iter().map(|(name, object)| (name, Wanted::File(name, object)));
@@ -362,11 +367,10 @@ impl Sync {
                 report.fail(name, &no_file_name(name));
                 continue;
             };
-            let inside = inside.to_string_lossy().into_owned();
-            for folder in folders_of(&inside) {
+            for folder in folders_of(inside) {
                 wanted.entry(folder.to_owned()).or_insert(Wanted::Folder);
             }
-            wanted.insert(inside, want);
+            wanted.insert(inside.to_owned(), want);
         }
         for (inside, want) in &wanted {
             let local = target.entries.get(inside);
@@ -376,30 +380,29 @@ impl Sync {
             }
             match want {
                 Wanted::File(name, object) => {
-                    self.plan_file(transfer, inside, (name, object), local, plan, report)?;
+                    let first = firsts.get(name).and_then(|(name, object)| {
+                        let inside = self::inside(prefix, name)?;
+                        Some((inside, Item { name, inside: path_of(inside), object }))
+                    });
+                    let file = (*name, *object, first);
+                    self.plan_file(transfer, inside, file, local, plan, report)?;
                 }
                 Wanted::Other(entry) => {
-                    let there = local.is_some_and(|local| local.entry.looks_like(entry));
+                    let there = local.is_some_and(|local| entry.looks_like(&local.entry, true));
                     if !there {
                         report.step("make", inside, "new, or changed");
-                        plan.others.insert(inside.into(), entry);
+                        plan.others.insert(path_of(inside), entry);
                     }
                     if want.is_folder() {
-                        plan.set.insert(inside.into(), entry);
+                        plan.set.insert(path_of(inside), entry);
                     }
                 }
                 Wanted::Folder => {}
             }
         }
-        if whole {
-            let gone = target.entries.iter().filter(|(name, _)| {
-                !wanted.contains_key(*name) && !plan.in_the_way.contains_key(*name)
-            });
-            plan.gone = gone
-                .map(|(name, local)| (name.clone(), matches!(local.entry, Entry::Folder { .. })))
-                .collect();
-        }
-        if plan.items.is_empty() && plan.others.is_empty() && plan.gone.is_empty() {
+        plan_removals(target, &wanted, whole, plan);
+        let makes = !plan.items.is_empty() || !plan.links.is_empty() || !plan.others.is_empty();
+        if !makes && plan.gone.is_empty() {
             // Nothing changes the times of folders.
             plan.set.retain(|_, entry| !matches!(entry, Entry::Folder { .. }));
         }
@@ -410,14 +413,30 @@ impl Sync {
         &self,
         transfer: &Transfer<'_>,
         inside: &str,
-        (name, object): (&'p str, &'p Listing),
+        (name, object, first): (&'p str, &'p Listing, Option<(&'p str, Item<'p>)>),
         local: Option<&LocalEntry>,
         plan: &mut Plan<'p>,
         report: &mut Report,
     ) -> Result<(), Failure> {
+        // The first name that the file here has.
+        let here = local.and_then(|local| resolved(split(inside).0, local.entry.link()?));
+        let is_linked = first.is_some();
+        if let Some((first, item)) = first
+            && (plan.fresh.contains(item.name) || here.as_deref() != Some(first))
+        {
+            report.step("link", name, "one file of several names");
+            plan.links.push((Item { name, inside: path_of(inside), object }, item));
+            return Ok(());
+        }
         let difference = match local {
             Some(local) if matches!(local.entry, Entry::File { .. }) => {
-                self.differs(transfer, name, local, object, false)?
+                let is_shared = !is_linked && here.is_some_and(|first| first != inside);
+                match self.differs(transfer, name, local, object, false)? {
+                    Some(Difference::Attributes(_)) | None if is_shared => {
+                        Some(Difference::Data("other names"))
+                    }
+                    difference => difference,
+                }
             }
             Some(_) => Some(Difference::Data("another kind")),
             None => Some(Difference::Data("new")),
@@ -425,13 +444,14 @@ impl Sync {
         match difference {
             Some(Difference::Data(why)) => {
                 report.step("copy", name, why);
-                plan.items.push(Item { name, inside: inside.into(), object });
+                plan.fresh.insert(name);
+                plan.items.push(Item { name, inside: path_of(inside), object });
             }
             other => {
                 report.skipped += 1;
                 if let (Some(Difference::Attributes(why)), Some(entry)) = (other, &object.entry) {
                     report.step("set", name, why);
-                    plan.set.insert(inside.into(), entry);
+                    plan.set.insert(path_of(inside), entry);
                 }
             }
         }
@@ -463,10 +483,14 @@ impl Sync {
         };
         let times = local.entry.time().zip(entry.time());
         let same = times.is_some_and(|(a, b)| same_time(a, b));
-        Ok(match (same, self.checksum, local.entry.mode() == entry.mode()) {
-            (false, false, _) => Some(Difference::Data("other time")),
-            (_, _, true) => None,
-            (_, _, false) => Some(Difference::Attributes("other mode")),
+        let about = match put {
+            true if local.entry.link() != entry.link() => Some("other names"),
+            true => local.entry.differs(entry, false),
+            false => entry.differs(&local.entry, true),
+        };
+        Ok(match (same, self.checksum) {
+            (false, false) => Some(Difference::Data("other time")),
+            _ => about.map(Difference::Attributes),
         })
     }
 }
@@ -502,6 +526,10 @@ impl Wanted<'_> {
 #[derive(Default)]
 struct Plan<'p> {
     items: Vec<Item<'p>>,
+    /// Further names of files, with the first one of each.
+    links: Vec<(Item<'p>, Item<'p>)>,
+    /// Names of objects that are copied.
+    fresh: BTreeSet<&'p str>,
     others: Others<'p>,
     /// Entries that get their mode and time.
     set: Others<'p>,
@@ -543,12 +571,40 @@ fn clear_the_way(
     Ok(())
 }
 
+/// Plans the removal of what is not `wanted`, where `all` may be removed, and of devices and pipes
+/// in the way.
+fn plan_removals<'p>(
+    target: &LocalTree,
+    wanted: &BTreeMap<String, Wanted<'p>>,
+    all: bool,
+    plan: &mut Plan<'p>,
+) {
+    for name in &target.odd {
+        let is_folder = wanted.get(name).is_some_and(Wanted::is_folder);
+        if is_folder || (all && in_folder(name, &plan.in_the_way)) {
+            plan.in_the_way.insert(name.clone(), false);
+        }
+    }
+    let is_folder = |local: &LocalEntry| matches!(local.entry, Entry::Folder { .. });
+    let entries = target.entries.iter().map(|(name, local)| (name, is_folder(local)));
+    let there = entries.chain(target.odd.iter().map(|name| (name, false)));
+    let gone = there.filter(|(name, _)| {
+        all && !wanted.contains_key(*name) && !plan.in_the_way.contains_key(*name)
+    });
+    plan.gone = gone.map(|(name, is_folder)| (name.clone(), is_folder)).collect();
+}
+
+/// Returns whether a name is in a folder that is removed.
+fn in_folder(name: &str, removed: &BTreeMap<String, bool>) -> bool {
+    folders_of(name).any(|folder| removed.contains_key(folder))
+}
+
 /// Removes files, links and folders, inner ones first.
 fn remove_below(out: &OutputTree, names: &BTreeMap<String, bool>, report: &mut Report) {
     for (inside, is_folder) in names.iter().rev() {
-        match out.remove(inside.as_ref(), *is_folder) {
+        match out.remove(&path_of(inside), *is_folder) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                let path = out.path().join(inside);
+                let path = out.path().join(path_of(inside));
                 report.fail(inside, &Failure::Io { action: "remove", path, source });
             }
             _ => {}

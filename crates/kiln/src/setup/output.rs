@@ -1,18 +1,18 @@
 //! Output files: written beside the final name, durable before they appear under it.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, FileTimes, OpenOptions, Permissions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufWriter, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
-use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
 use uuid::Uuid;
 
+use super::kept::Kept;
 use super::local;
 use super::output_tree::{OutputTree, Slot, slot_of, sync_folder};
 use super::permissions::output_mode;
@@ -69,9 +69,8 @@ struct Replacement {
     part: OsString,
     /// The final path, for messages.
     path: PathBuf,
-    /// Mode and time of the complete file.
-    mode: u32,
-    time: Option<SystemTime>,
+    /// Metadata of the complete file.
+    kept: Kept,
     done: bool,
 }
 
@@ -192,15 +191,15 @@ impl Output {
         }
         file.set_len(0).map_err(failed("empty", &temporary))?;
         remove_when_interrupted(&slot.folder, &part);
-        let mode = output_mode(replaced);
-        let replaces = Some(Replacement { slot, part, path, mode, time: None, done: false });
+        let kept = Kept::new(output_mode(replaced), None);
+        let replaces = Some(Replacement { slot, part, path, kept, done: false });
         Ok(Output { writer: BufWriter::with_capacity(buffer, SparseFile::in_file(file)), replaces })
     }
 
-    /// Sets the mode and time that the complete file gets.
-    pub fn with(mut self, mode: u32, time: Option<SystemTime>) -> Output {
+    /// Sets the metadata that the complete file gets.
+    pub fn with(mut self, kept: Kept) -> Output {
         if let Some(replaces) = &mut self.replaces {
-            (replaces.mode, replaces.time) = (mode, time);
+            replaces.kept = kept;
         }
         self
     }
@@ -218,12 +217,7 @@ impl Output {
         let file = &sparse.file;
         if let Some(replaces) = &replaces {
             sparse.end().map_err(failed("write", &path))?;
-            if let Some(time) = replaces.time {
-                let set = file.set_times(FileTimes::new().set_modified(time));
-                set.map_err(failed("set the time of", &path))?;
-            }
-            let mode = file.set_permissions(Permissions::from_mode(replaces.mode));
-            mode.map_err(failed("set the mode of", &path))?;
+            replaces.kept.apply_all(file).map_err(failed("set mode and time of", &path))?;
         }
         let file = sparse.file;
         let device = file.metadata().map_err(failed("look at", &path))?.dev();
@@ -336,7 +330,8 @@ pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let replaced = path.metadata().ok().map(|meta| meta.mode());
     let file = create_private(&slot, &part).map_err(failed("create", &path))?;
     let mode = output_mode(replaced);
-    let mut replaces = Replacement { slot, part, path, mode, time: None, done: false };
+    let kept = Kept::default();
+    let mut replaces = Replacement { slot, part, path, kept, done: false };
     let path = replaces.path.clone();
     let whole = (&file).write_all(bytes);
     let whole = whole.and_then(|()| file.set_permissions(Permissions::from_mode(mode)));

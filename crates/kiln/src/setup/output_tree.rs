@@ -2,20 +2,21 @@
 //! folder is followed, so nothing outside of it is written or changed.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, FileTimes, Permissions};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use rustix::fs::{
-    AtFlags, Mode, OFlags, linkat, mkdirat, openat, readlinkat, renameat, symlinkat, unlinkat,
+    AtFlags, Gid, Mode, OFlags, Uid, chownat, linkat, mkdirat, openat, readlinkat, renameat,
+    statat, symlinkat, unlinkat,
 };
 use rustix::io::Errno;
 
+use super::kept::{Kept, note, sets_owners};
 use super::permissions::folder_mode;
 use crate::names::output_part;
 
@@ -35,6 +36,8 @@ pub struct Slot {
 pub struct OutputTree {
     root: Arc<OwnedFd>,
     path: PathBuf,
+    /// The folder was not there before.
+    made: bool,
 }
 
 impl OutputTree {
@@ -43,8 +46,23 @@ impl OutputTree {
     /// # Errors
     /// The system's refusal.
     pub fn open(path: &Path) -> io::Result<OutputTree> {
+        let made = !path.exists();
         std::fs::create_dir_all(path)?;
-        Ok(OutputTree { root: Arc::new(folder_of(path)?), path: path.to_owned() })
+        Ok(OutputTree { root: Arc::new(folder_of(path)?), path: path.to_owned(), made })
+    }
+
+    /// Sets metadata of the folder itself where it was made here; without any, it gets what the
+    /// caller's umask leaves.
+    ///
+    /// # Errors
+    /// The system's refusal.
+    pub fn set_root(&self, kept: Option<Kept>) -> io::Result<()> {
+        if !self.made {
+            return Ok(());
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = openat(&self.root, ".", flags, Mode::empty())?;
+        kept.unwrap_or_else(|| Kept::new(folder_mode(), None)).apply_all(&File::from(root))
     }
 
     /// The folder's path, for messages.
@@ -141,13 +159,13 @@ impl OutputTree {
         Ok(linkat(&of.folder, &*of.name, &to.folder, &*to.name, AtFlags::empty())?)
     }
 
-    /// Sets mode and time of a file or folder below; links are left alone.
+    /// Sets metadata of a file or folder below; links are left alone.
     ///
     /// # Errors
     /// The system's refusal.
-    pub fn set(&self, inside: &Path, mode: u32, time: Option<SystemTime>) -> io::Result<()> {
+    pub fn set(&self, inside: &Path, kept: &Kept) -> io::Result<()> {
         let slot = self.found(inside, false)?;
-        if let Some(time) = time {
+        if !kept.is_mode() {
             let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let open = || openat(&slot.folder, &*slot.name, flags, Mode::empty());
             let file = match open() {
@@ -158,9 +176,43 @@ impl OutputTree {
                 }
                 opened => opened,
             };
-            File::from(file?).set_times(FileTimes::new().set_modified(time))?;
+            kept.apply(&File::from(file?))?;
         }
-        set_mode(&slot.folder, &slot.name, mode)
+        set_mode(&slot.folder, &slot.name, kept.mode)
+    }
+
+    /// Gives a link below to its owner, where this process may.
+    pub fn set_owner_of_link(&self, inside: &Path, owner: Option<(u32, u32)>) {
+        let Some((user, group)) = owner.filter(|_| sets_owners()) else { return };
+        let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+        note(
+            "owners",
+            self.found(inside, false).and_then(|slot| {
+                Ok(chownat(&slot.folder, &*slot.name, user, group, AtFlags::SYMLINK_NOFOLLOW)?)
+            }),
+        );
+    }
+
+    /// Returns whether nothing has a name below.
+    pub fn is_free(&self, inside: &Path) -> bool {
+        let look = |slot: Slot| Ok(statat(&slot.folder, &*slot.name, AtFlags::SYMLINK_NOFOLLOW)?);
+        let found = self.found(inside, false).and_then(look);
+        found.is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Gives a file below another name, in place of a file or link that has it.
+    ///
+    /// # Errors
+    /// As [`OutputTree::folder`]; a folder of its name.
+    pub fn hard_link_over(&self, of: &Path, inside: &Path) -> io::Result<()> {
+        let (of, to) = (self.found(of, false)?, self.slot(inside)?);
+        let part = output_part(&to.name);
+        let _ = unlinkat(&to.folder, &part, AtFlags::empty());
+        linkat(&of.folder, &*of.name, &to.folder, &part, AtFlags::empty())?;
+        let renamed = renameat(&to.folder, &part, &to.folder, &*to.name);
+        // Two names of one file are not renamed: the first one stays.
+        let _ = unlinkat(&to.folder, &part, AtFlags::empty());
+        Ok(renamed?)
     }
 
     /// Removes a file, a link or an empty folder below.
@@ -240,9 +292,10 @@ mod tests {
         for inside in ["link/new", "../new", "/tmp/new", "..", "."] {
             assert!(tree.slot(Path::new(inside)).is_err(), "{inside}");
         }
-        tree.set(Path::new("file"), 0o600, None).unwrap();
+        tree.set(Path::new("file"), &Kept::new(0o600, None)).unwrap();
         assert_eq!(fs::metadata(other.join("f")).unwrap().permissions().mode() & 0o077, 0o044);
-        assert!(tree.set(Path::new("file"), 0o600, Some(SystemTime::UNIX_EPOCH)).is_err());
+        let kept = Kept::new(0o600, Some(std::time::SystemTime::UNIX_EPOCH));
+        assert!(tree.set(Path::new("file"), &kept).is_err());
         tree.link(Path::new("file"), OsStr::new("elsewhere/")).unwrap();
         assert_eq!(fs::read_link(out.join("file")).unwrap().as_os_str(), "elsewhere/");
         tree.link(Path::new("a/b/c"), OsStr::new("x")).unwrap();

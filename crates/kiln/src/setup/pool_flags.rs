@@ -51,13 +51,22 @@ impl PoolFlags {
         });
         let path = self.path();
         let path = path.canonicalize().unwrap_or(path);
+        let index = names::index(&path);
+        let beside_index = ["lock", "sums"].map(|ending| {
+            let mut name = index.clone().into_os_string();
+            name.push(format!(".{ending}"));
+            PathBuf::from(name)
+        });
+        let locks = ["repair", "config", "write"].map(|what| names::lock(&path, what));
         let own = [
-            names::index(&path),
+            names::limits(&path),
+            names::scrub(&path),
+            names::pool_key(&path),
             names::bucket_index(&path),
-            names::lock(&path, "repair"),
-            names::lock(&path, "config"),
+            index,
+            path,
         ];
-        nodes.chain(own).collect()
+        nodes.chain(beside_index).chain(locks).chain(own).collect()
     }
 
     /// The file that limits the traffic of repairs.

@@ -4,15 +4,18 @@
 use std::collections::BTreeMap;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use kiln_folders::attributes_in;
 use kiln_pool::layout::MAX_NAME;
 use kiln_pool::{GetRequest, Pool};
+use kiln_stripe::names::hex;
 use kiln_stripe::{PoolError, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;
+use crate::setup::kept::{self, Kept, mode_for};
 
 /// The version that is written; later ones are not understood, and left alone.
 const VERSION: u32 = 1;
@@ -27,55 +30,121 @@ pub struct Attributes {
     pub entries: BTreeMap<String, Entry>,
 }
 
+/// Metadata of a file or folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// Permission bits, and those for running as another and for shared folders.
+    mode: u32,
+    /// Seconds since 1970, and nanoseconds.
+    time: (i64, u32),
+    /// Numbers of user and group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<(u32, u32)>,
+    /// Extended attributes in hex digits.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    extended: BTreeMap<String, String>,
+}
+
 /// One entry of a folder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Entry {
     /// A file; what is said holds for this version of its object only.
     File {
-        /// Permission bits.
-        mode: u32,
-        /// Seconds since 1970, and nanoseconds.
-        time: (i64, u32),
+        /// Metadata.
+        #[serde(flatten)]
+        about: About,
         /// The object's version.
         object: u64,
+        /// One of several names of the file: the first of them, as seen from this folder.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        link: Option<String>,
     },
     /// A folder, which may be empty.
     Folder {
-        /// Permission bits.
-        mode: u32,
-        /// As of a file.
-        time: (i64, u32),
+        /// Metadata.
+        #[serde(flatten)]
+        about: About,
     },
     /// A symbolic link.
     Link {
         /// Target as stored in the link.
         target: String,
+        /// As of a file.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        owner: Option<(u32, u32)>,
     },
+}
+
+impl About {
+    fn of(path: &Path, meta: &Metadata) -> About {
+        let extended = kept::extended_of(path).into_iter();
+        About {
+            mode: meta.mode() & 0o7777,
+            time: time_of(meta),
+            owner: Some((meta.uid(), meta.gid())),
+            extended: extended.map(|(name, value)| (name, hex(&value))).collect(),
+        }
+    }
 }
 
 impl Entry {
     /// Of a file or folder; files get the version of their object.
-    pub fn of(meta: &Metadata, object: u64) -> Entry {
-        let (mode, time) = (meta.mode() & 0o777, time_of(meta));
+    pub fn of(path: &Path, meta: &Metadata, object: u64) -> Entry {
+        let about = About::of(path, meta);
         match meta.is_dir() {
-            true => Entry::Folder { mode, time },
-            false => Entry::File { mode, time, object },
+            true => Entry::Folder { about },
+            false => Entry::File { about, object, link: None },
         }
     }
 
-    /// Mode and time; none of a link.
-    pub fn mode_and_time(&self) -> Option<(u32, Option<SystemTime>)> {
-        let (Entry::File { mode, time, .. } | Entry::Folder { mode, time }) = self else {
-            return None;
-        };
+    fn about(&self) -> Option<&About> {
+        match self {
+            Entry::File { about, .. } | Entry::Folder { about } => Some(about),
+            Entry::Link { .. } => None,
+        }
+    }
+
+    /// Metadata for a file or folder on this machine; none of a link.
+    pub fn kept(&self) -> Option<Kept> {
+        let about = self.about()?;
+        let time = about.time;
         let far = Duration::new(time.0.unsigned_abs(), 0);
         let whole = match time.0 < 0 {
             true => SystemTime::UNIX_EPOCH.checked_sub(far),
             false => SystemTime::UNIX_EPOCH.checked_add(far),
         };
         let nanos = Duration::from_nanos(u64::from(time.1 % 1_000_000_000));
-        Some((mode & 0o777, whole.and_then(|whole| whole.checked_add(nanos))))
+        let extended = about.extended.iter();
+        Some(Kept {
+            mode: mode_for(about.mode, about.owner),
+            time: whole.and_then(|whole| whole.checked_add(nanos)),
+            owner: about.owner,
+            extended: extended.filter_map(|(n, value)| Some((n.clone(), bytes(value)?))).collect(),
+        })
+    }
+
+    /// The number of user and group, where it is known.
+    pub fn owner(&self) -> Option<(u32, u32)> {
+        match self {
+            Entry::File { about, .. } | Entry::Folder { about } => about.owner,
+            Entry::Link { owner, .. } => *owner,
+        }
+    }
+
+    /// Returns how the metadata of two entries of one kind differ, apart from times; `out`: the
+    /// second is to become the first, as far as it can be set here.
+    pub fn differs(&self, there: &Entry, out: bool) -> Option<&'static str> {
+        let owners = self.owner().zip(there.owner());
+        if (!out || kept::sets_owners()) && owners.is_some_and(|(a, b)| a != b) {
+            return Some("other owner");
+        }
+        let (a, b) = (self.about()?, there.about()?);
+        let mode = if out { mode_for(a.mode, a.owner) } else { a.mode };
+        if mode != b.mode & if a.owner.is_some() { 0o7777 } else { 0o777 } {
+            return Some("other mode");
+        }
+        (a.extended != b.extended).then_some("other attributes")
     }
 
     /// Returns whether both are files, folders or links.
@@ -83,42 +152,53 @@ impl Entry {
         std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
-    /// Returns whether two are alike in kind, mode and target, and in time as far as a file system
-    /// with coarser times can tell.
-    pub fn looks_like(&self, other: &Entry) -> bool {
-        match (self, other) {
-            (Entry::Link { target }, Entry::Link { target: other }) => target == other,
+    /// Returns whether two are alike in kind, metadata and target, and in time as far as a file
+    /// system with coarser times can tell; `out` as of [`Entry::differs`].
+    pub fn looks_like(&self, there: &Entry, out: bool) -> bool {
+        let same = match (self, there) {
+            (Entry::Link { target, .. }, Entry::Link { target: other, .. }) => target == other,
             _ => {
-                self.same_kind(other)
-                    && self.mode() == other.mode()
-                    && self.time().zip(other.time()).is_some_and(|(a, b)| same_time(a, b))
+                self.same_kind(there)
+                    && self.time().zip(there.time()).is_some_and(|(a, b)| same_time(a, b))
             }
-        }
-    }
-
-    /// Permission bits.
-    pub fn mode(&self) -> Option<u32> {
-        self.mode_and_time().map(|(mode, _)| mode)
+        };
+        same && self.differs(there, out).is_none()
     }
 
     /// Time of change.
     pub fn time(&self) -> Option<(i64, u32)> {
-        match self {
-            Entry::File { time, .. } | Entry::Folder { time, .. } => Some(*time),
-            Entry::Link { .. } => None,
+        self.about().map(|about| about.time)
+    }
+
+    /// The first of a file's names, where it has several, as seen from its folder.
+    pub fn link(&self) -> Option<&String> {
+        if let Entry::File { link, .. } = self { link.as_ref() } else { None }
+    }
+
+    /// The same with another first name.
+    #[must_use]
+    pub fn with_link(mut self, first: Option<String>) -> Entry {
+        if let Entry::File { link, .. } = &mut self {
+            *link = first;
         }
+        self
     }
 
     /// The same, as that of a version of an object.
     #[must_use]
     pub fn at_version(&self, version: u64) -> Entry {
-        match self {
-            Entry::File { mode, time, .. } => {
-                Entry::File { mode: *mode, time: *time, object: version }
-            }
-            other => other.clone(),
+        let mut entry = self.clone();
+        if let Entry::File { object, .. } = &mut entry {
+            *object = version;
         }
+        entry
     }
+}
+
+/// Reads hex digits.
+fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.as_bytes().chunks(2).map(pair).collect()
 }
 
 /// Units of time of file systems that have coarser ones: NTFS, others by microseconds, exFAT, whole

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use kiln_pool::GetRequest;
 use kiln_stripe::{Observer, Settings};
 
-use super::attributes::Entry;
-use super::pool_tree::Listing;
+use super::attributes::{Attributes, Entry};
+use super::local_tree::{resolved, split};
+use super::pool_tree::{Listing, PoolTree};
+use super::raw_names::{path_of, to_file};
 use super::{Report, Transfer, Whole, at_once, together};
 use crate::exit::Failure;
-use crate::setup::{Output, OutputBatch, OutputTarget, OutputTree, is_plain};
+use crate::setup::{Output, OutputBatch, OutputTarget, OutputTree, is_plain, open_together};
 
 /// Most files that are written together: beside them shards are open that they are read from.
 const OUTPUTS: usize = 384;
@@ -32,19 +34,26 @@ pub enum Destination {
 
 /// The name of an object below the folder that it is copied with; `None` for names that no file
 /// can have.
-pub fn inside(prefix: &str, name: &str) -> Option<PathBuf> {
+pub fn inside<'n>(prefix: &str, name: &'n str) -> Option<&'n str> {
     let inside = name.strip_prefix(prefix).unwrap_or(name).trim_start_matches('/');
-    let inside = if inside.is_empty() { super::local_tree::split(name).1 } else { inside };
-    is_plain(inside).then(|| inside.into())
+    let inside = if inside.is_empty() { split(name).1 } else { inside };
+    (is_plain(inside) && to_file(inside).is_some()).then_some(inside)
 }
 
 impl Transfer<'_> {
-    /// Gets objects as files.
-    pub fn get(&self, items: &[Item<'_>], to: &Destination, report: &mut Report) {
+    /// Gets objects as files; returns the names of those that were copied.
+    pub fn get<'i>(
+        &self,
+        items: &[Item<'i>],
+        to: &Destination,
+        report: &mut Report,
+    ) -> BTreeSet<&'i str> {
+        let mut copied = BTreeSet::new();
         self.setup.observer.begin("copy", Some(items.iter().map(|item| item.object.bytes).sum()));
         let whole = Whole(&self.setup.observer);
         let settings = Settings { observer: &whole, ..self.setup.settings() };
-        for items in together(items, |item| item.object.bytes).flat_map(|i| i.chunks(OUTPUTS)) {
+        let most = open_together(OUTPUTS);
+        for items in together(items, |item| item.object.bytes).flat_map(|i| i.chunks(most)) {
             let alone = items.len() == 1;
             let settings = Settings {
                 threads: if alone { settings.threads } else { 1 },
@@ -52,9 +61,63 @@ impl Transfer<'_> {
                 ..settings
             };
             for (item, end) in items.iter().zip(self.fetch_together(items, to, &settings)) {
+                copied.extend(matches!(end, Ok(Some(_))).then_some(item.name));
                 report.count(item.name, end);
             }
         }
+        copied
+    }
+
+    /// Gets objects below a folder, and gives files that have several names the others of these. A
+    /// name whose first one was not copied gets a file of its own.
+    pub fn fetch_with_links(
+        &self,
+        items: Vec<Item<'_>>,
+        links: Vec<(Item<'_>, Item<'_>)>,
+        to: &Destination,
+        report: &mut Report,
+    ) {
+        let asked: BTreeSet<&str> = items.iter().map(|item| item.name).collect();
+        let copied = self.get(&items, to, report);
+        let mut alone = Vec::new();
+        for (item, first) in links {
+            let is_there = !asked.contains(first.name) || copied.contains(first.name);
+            let linked = match to {
+                Destination::Below(tree) if is_there => self.link(tree, &item, &first),
+                _ => false,
+            };
+            match linked {
+                true => report.count(item.name, Ok(Some(0))),
+                false => alone.push(item),
+            }
+        }
+        self.get(&alone, to, report);
+    }
+
+    /// Gives the folder that objects were copied into, where it was made for them, the metadata of
+    /// the one in the pool.
+    pub fn set_root(&self, tree: &OutputTree, prefix: &str, report: &mut Report) {
+        let (above, word) = split(prefix);
+        let known = match prefix.is_empty() {
+            true => Ok(None),
+            false => Attributes::load(self.pool, above, &self.setup.settings()),
+        };
+        let known = known.unwrap_or_else(|failure| {
+            report.fail(&format!("attributes of {above}/"), &failure);
+            None
+        });
+        let entry = known.and_then(|mut known| known.entries.remove(word));
+        let entry = entry.filter(|entry| matches!(entry, Entry::Folder { .. }));
+        if let Err(source) = tree.set_root(entry.and_then(|entry| entry.kept())) {
+            let path = tree.path().to_owned();
+            report.fail(prefix, &Failure::Io { action: "set mode of", path, source });
+        }
+    }
+
+    /// Gives a file another name; `false`: it has to be copied, or reported why not.
+    fn link(&self, tree: &OutputTree, item: &Item<'_>, first: &Item<'_>) -> bool {
+        let is_free = self.force || tree.is_free(&item.inside);
+        is_free && tree.hard_link_over(&first.inside, &item.inside).is_ok()
     }
 
     /// Gets objects at once; returns their bytes, nothing for those that are left out.
@@ -112,12 +175,34 @@ impl Transfer<'_> {
         };
         match output {
             Err(Failure::Exists { .. }) if self.skip => Ok(None),
-            output => Ok(Some(match item.object.entry.as_ref().and_then(Entry::mode_and_time) {
-                Some((mode, time)) => output?.with(mode, time),
+            output => Ok(Some(match item.object.entry.as_ref().and_then(Entry::kept) {
+                Some(kept) => output?.with(kept),
                 None => output?,
             })),
         }
     }
+}
+
+/// Objects that are further names of a file, and the first one of each.
+pub fn hard_links(tree: &PoolTree) -> BTreeMap<&str, (&str, &Listing)> {
+    let mut firsts: BTreeMap<String, (&str, &Listing)> = BTreeMap::new();
+    let mut links = BTreeMap::new();
+    for (name, object) in &tree.objects {
+        let Some(entry) = &object.entry else { continue };
+        let first = entry.link().and_then(|first| resolved(split(name).0, first));
+        let Some(first) = first else { continue };
+        match firsts.get(&first) {
+            None => drop(firsts.insert(first, (name, object))),
+            // They are what was recorded of one file.
+            Some((of, known)) => {
+                let same = known.entry.as_ref().is_some_and(|k| k.looks_like(entry, false));
+                if same && known.bytes == object.bytes {
+                    links.insert(&name[..], (*of, *known));
+                }
+            }
+        }
+    }
+    links
 }
 
 /// Links and folders that are to be made, by their names below the folder.
@@ -136,12 +221,12 @@ pub fn write_others(
         let path = tree.path().join(inside);
         let made = match entry {
             Entry::Folder { .. } => tree.folder(inside, true).map(drop),
-            Entry::Link { target } => match tree.read_link(inside) {
-                Ok(Some(there)) if there == target[..] => Ok(()),
+            Entry::Link { target, .. } => match tree.read_link(inside) {
+                Ok(Some(there)) if there == path_of(target) => Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    tree.link(inside, target.as_ref())
+                    tree.link(inside, path_of(target).as_ref())
                 }
-                Ok(_) if replace => tree.link(inside, target.as_ref()),
+                Ok(_) if replace => tree.link(inside, path_of(target).as_ref()),
                 Ok(_) if skip => Ok(()),
                 Ok(_) => {
                     let name = path.display().to_string();
@@ -152,9 +237,15 @@ pub fn write_others(
             },
             Entry::File { .. } => Ok(()),
         };
-        if let Err(source) = made {
-            let name = path.display().to_string();
-            report.fail(&name, &Failure::Io { action: "make", path, source });
+        match made {
+            Ok(()) if matches!(entry, Entry::Link { .. }) => {
+                tree.set_owner_of_link(inside, entry.owner());
+            }
+            Ok(()) => {}
+            Err(source) => {
+                let name = path.display().to_string();
+                report.fail(&name, &Failure::Io { action: "make", path, source });
+            }
         }
     }
 }
@@ -168,8 +259,8 @@ pub fn set_all(tree: &OutputTree, entries: &Others<'_>, report: &mut Report) {
         (is_folder, std::cmp::Reverse(inside.components().count()))
     });
     for (inside, entry) in order {
-        let Some((mode, time)) = entry.mode_and_time() else { continue };
-        if let Err(source) = tree.set(Path::new(inside), mode, time) {
+        let Some(kept) = entry.kept() else { continue };
+        if let Err(source) = tree.set(Path::new(inside), &kept) {
             let path = tree.path().join(inside);
             let name = path.display().to_string();
             report.fail(&name, &Failure::Io { action: "set mode of", path, source });

@@ -1,12 +1,14 @@
 //! A folder of this machine, as it goes into a pool.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use kiln_folders::ATTRIBUTES;
 
 use super::attributes::Entry;
+use super::raw_names::to_pool;
 use crate::exit::Failure;
 use crate::names::is_output_part;
 
@@ -26,12 +28,16 @@ pub struct LocalEntry {
 pub struct LocalTree {
     /// By the name that each has in the pool.
     pub entries: BTreeMap<String, LocalEntry>,
+    /// Names of devices, sockets and pipes, which are left out.
+    pub odd: BTreeSet<String>,
     /// Entries that are left out, and why.
     pub left_out: Vec<String>,
     /// Entries that could not be looked at: the tree was not seen whole.
     pub failures: Vec<(String, Failure)>,
     /// Real paths that do not belong to it: nodes of the pool, its index.
     excluded: BTreeSet<PathBuf>,
+    /// Names of files that have several, by device and number.
+    linked: HashMap<(u64, u64), Vec<String>>,
     /// Paths that are still to be looked at, and their names.
     open: Vec<(PathBuf, String)>,
 }
@@ -46,6 +52,15 @@ impl LocalTree {
             tree.add(&path, &name);
         }
         tree.left_out.sort();
+        for mut names in std::mem::take(&mut tree.linked).into_values() {
+            names.sort();
+            for name in names.iter().filter(|_| names.len() > 1) {
+                if let Some(local) = tree.entries.get_mut(name) {
+                    let first = relative(split(name).0, &names[0]);
+                    local.entry = local.entry.clone().with_link(Some(first));
+                }
+            }
+        }
         tree
     }
 
@@ -64,33 +79,40 @@ impl LocalTree {
     }
 
     fn add(&mut self, path: &Path, name: &str) {
-        let meta = match path.symlink_metadata() {
-            Ok(meta) => meta,
-            Err(error) => return self.fail(path, error),
-        };
-        let (last, kind) = (split(name).1, meta.file_type());
+        let last = split(name).1;
         if last == ATTRIBUTES {
             return self.leave(path, "the name is kiln's own");
         }
         if is_output_part(last) {
             return self.leave(path, "an unfinished output of kiln");
         }
+        let meta = match path.symlink_metadata() {
+            Ok(meta) => meta,
+            Err(error) => return self.fail(path, error),
+        };
+        let kind = meta.file_type();
         if self.excluded.contains(path) {
             return self.leave(path, "part of the pool itself");
         }
         let entry = if kind.is_symlink() {
-            match fs::read_link(path).map(|target| target.into_os_string().into_string()) {
-                Ok(Ok(target)) => Entry::Link { target },
-                Ok(Err(_)) => return self.leave(path, "its target is not UTF-8"),
+            match fs::read_link(path) {
+                Ok(target) => Entry::Link {
+                    target: to_pool(target.as_os_str()),
+                    owner: Some((meta.uid(), meta.gid())),
+                },
                 Err(error) => return self.fail(path, error),
             }
         } else if kind.is_file() || kind.is_dir() {
-            Entry::of(&meta, 0)
+            Entry::of(path, &meta, 0)
         } else {
+            self.odd.insert(name.to_owned());
             return self.leave(path, "skipped (device, socket or pipe)");
         };
         if !name.is_empty() {
             let bytes = if kind.is_file() { meta.len() } else { 0 };
+            if kind.is_file() && meta.nlink() > 1 {
+                self.linked.entry((meta.dev(), meta.ino())).or_default().push(name.to_owned());
+            }
             let local = LocalEntry { path: path.to_owned(), bytes, entry };
             self.entries.insert(name.to_owned(), local);
         }
@@ -106,18 +128,13 @@ impl LocalTree {
         };
         let mut inside = BTreeSet::new();
         for entry in entries {
-            match entry.map(|entry| entry.file_name().into_string()) {
-                Ok(Ok(word)) => drop(inside.insert(word)),
-                Ok(Err(word)) => {
-                    let why = "its name is not UTF-8, as names in pools are (kiln encode keeps \
-                               such names)";
-                    self.leave(&path.join(word), why);
-                }
+            match entry {
+                Ok(entry) => drop(inside.insert(entry.file_name())),
                 Err(error) => self.fail(path, error),
             }
         }
         for word in inside {
-            self.open.push((path.join(&word), joined(name, &word)));
+            self.open.push((path.join(&word), joined(name, &to_pool(&word))));
         }
     }
 }
@@ -132,5 +149,44 @@ pub fn joined(folder: &str, word: &str) -> String {
     match folder.is_empty() {
         true => word.to_owned(),
         false => format!("{folder}/{word}"),
+    }
+}
+
+/// A name as seen from a folder.
+fn relative(folder: &str, name: &str) -> String {
+    let parts = |name: &'_ str| -> Vec<String> {
+        name.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect()
+    };
+    let (from, to) = (parts(folder), parts(name));
+    let same = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let up = std::iter::repeat_n("..".to_owned(), from.len() - same);
+    up.chain(to[same..].iter().cloned()).collect::<Vec<_>>().join("/")
+}
+
+/// The name that [`relative`] was given; `None`: it leads out of the pool.
+pub fn resolved(folder: &str, name: &str) -> Option<String> {
+    let mut at: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in name.split('/') {
+        match part {
+            ".." => drop(at.pop()?),
+            part => at.push(part),
+        }
+    }
+    Some(at.join("/"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_as_seen_from_folders() {
+        for (folder, name, seen) in
+            [("", "a", "a"), ("p", "p/a", "a"), ("p/b/c", "p/d/e", "../../d/e"), ("p", "q", "../q")]
+        {
+            assert_eq!(relative(folder, name), seen);
+            assert_eq!(resolved(folder, seen).as_deref(), Some(name));
+        }
+        assert_eq!(resolved("p", "../../q"), None);
     }
 }

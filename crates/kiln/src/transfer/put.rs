@@ -133,7 +133,8 @@ impl Transfer<'_> {
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(Some((source, Entry::of(&meta, 0))))
+        let link = item.local.entry.link().cloned();
+        Ok(Some((source, Entry::of(path, &meta, 0).with_link(link))))
     }
 
     /// Adds entries to the attributes of their folders, in place of those of the same names.

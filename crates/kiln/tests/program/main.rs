@@ -38,6 +38,7 @@ mod sealed;
 mod sync;
 mod together;
 mod transfer;
+mod transfer_model;
 mod tutorial;
 mod upgrades;
 mod volumes;

@@ -255,6 +255,19 @@ fn parts_and_the_pool_itself_are_no_files() {
     assert!(ended.stderr.contains("part of the pool itself"), "{}", ended.stderr);
     let names = rig.kiln("ls all/").ok().stdout;
     assert!(names.contains("all/in/a") && !names.contains("all/n0"), "{names}");
+    assert!(!names.contains("pool."), "{names}");
+    // A file that is named itself is meant; a pipe is none.
+    rig.kiln("cp pool.toml pool:kept -q").ok();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        rig.path("in/pipe"),
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::from_raw_mode(0o600),
+        0,
+    )
+    .unwrap();
+    rig.kiln("cp in/pipe pool:p/pipe").fails(4, &["in/pipe", "kiln put"]);
+    assert_eq!(rig.kiln("ls p/").ok().stdout, "p/a\n");
 }
 
 #[test]

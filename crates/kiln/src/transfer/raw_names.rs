@@ -1,0 +1,89 @@
+//! Names of files whose bytes are not UTF-8, as names in a pool, which are.
+//!
+//! A byte that belongs to no character becomes one of the private use area, U+EF80 to U+EFFF, as in
+//! the encoding OPTU-8. These characters themselves become their bytes, written so: each name of a
+//! file has one name in the pool, and comes back from it the same.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+
+/// The character of byte 0, had it one.
+const BASE: u32 = 0xef00;
+
+/// The byte that a character stands for.
+fn byte_of(character: char) -> Option<u8> {
+    let byte = u8::try_from(u32::from(character).wrapping_sub(BASE)).ok()?;
+    (!byte.is_ascii()).then_some(byte)
+}
+
+/// The name in a pool of a file's name, or of a link's target.
+pub fn to_pool(name: &OsStr) -> String {
+    let mut pool = String::new();
+    let raw = |byte: &u8| char::from_u32(BASE + u32::from(*byte));
+    for part in name.as_bytes().utf8_chunks() {
+        for character in part.valid().chars() {
+            match byte_of(character) {
+                Some(_) => {
+                    let bytes = character.encode_utf8(&mut [0; 4]).to_owned();
+                    pool.extend(bytes.as_bytes().iter().filter_map(raw));
+                }
+                None => pool.push(character),
+            }
+        }
+        pool.extend(part.invalid().iter().filter_map(raw));
+    }
+    pool
+}
+
+/// The name of a file, or the target of a link, of a name in a pool; `None`: no file has this one.
+pub fn to_file(pool: &str) -> Option<OsString> {
+    if !pool.chars().any(|character| byte_of(character).is_some()) {
+        return Some(pool.into());
+    }
+    let mut name = Vec::with_capacity(pool.len());
+    for character in pool.chars() {
+        match byte_of(character) {
+            Some(byte) => name.push(byte),
+            None => name.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    let name = OsString::from_vec(name);
+    // Bytes written so that are a character together are another name's.
+    (to_pool(&name) == pool).then_some(name)
+}
+
+/// A path below a folder, of a name that [`to_file`] has seen.
+pub fn path_of(inside: &str) -> PathBuf {
+    to_file(inside).unwrap_or_else(|| inside.into()).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_comes_back() {
+        let names: [&[u8]; 8] = [
+            b"plain",
+            b"",
+            b"caf\xe9",
+            "caf\u{e9} \u{1f600}".as_bytes(),
+            b"\xff\xfe\x80",
+            b"\xe2\x82",
+            "\u{ef80}\u{efff}\u{ef7f}\u{f000}".as_bytes(),
+            b"\xee\xbe\x80\xee\xbe",
+        ];
+        for bytes in names {
+            let name = OsStr::from_bytes(bytes);
+            let pool = to_pool(name);
+            assert_eq!(to_file(&pool).as_deref(), Some(name), "{pool:?}");
+            let is_plain = !pool.chars().any(|character| byte_of(character).is_some());
+            assert_eq!(OsStr::new(&pool) == name, is_plain, "{pool:?}");
+        }
+        // Other spellings of a name are no names of files.
+        for pool in ["\u{efc3}\u{efa9}", "a\u{efee}\u{efbd}\u{efbf}"] {
+            assert_eq!(to_file(pool), None, "{pool:?}");
+        }
+    }
+}
