@@ -9,6 +9,7 @@ pub mod local_tree;
 pub mod pool_tree;
 pub mod get;
 pub mod put;
+pub mod duplicate;
 
 use std::convert::Infallible;
 use std::iter;

@@ -1,12 +1,11 @@
 //! `kiln mv`
 
 use std::collections::BTreeSet;
-use std::io;
 
 use clap::Args;
 use kiln_folders::{Folders, attributes_in, folders_of};
-use kiln_pool::{GetRequest, Pool, PutReport, PutRequest};
-use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
+use kiln_pool::PutReport;
+use kiln_stripe::PoolError;
 use serde::Serialize;
 
 use crate::args::with_exit_codes;
@@ -144,45 +143,8 @@ impl Mv {
         let names = above.iter().map(|name| &name[..]).collect();
         folders.make_folders(fresh_run(), now_ms(), &names)?;
         made.extend(above);
-        one(transfer.pool, name, to, self.force, &transfer.setup.settings())
+        let put = transfer.duplicate(name, to, self.force)?;
+        transfer.pool.remove(name, fresh_run(), now_ms(), &transfer.setup.settings())?;
+        Ok(put)
     }
-}
-
-/// Writes an object under another name and removes it under its own.
-fn one(
-    pool: &Pool,
-    from: &str,
-    to: &str,
-    replace: bool,
-    settings: &Settings<'_>,
-) -> Result<PutReport, Failure> {
-    let manifest = pool.manifest(from)?;
-    let failed = |source| Failure::Io { action: "make", path: "a pipe".into(), source };
-    let (bytes, mut pipe) = io::pipe().map_err(failed)?;
-    let quiet = Settings { observer: &Silent, ..*settings };
-    let put = std::thread::scope(|scope| {
-        let read = move || {
-            let req = GetRequest { name: from, range: None };
-            pool.get(&req, &mut pipe, &quiet)
-        };
-        let reading = std::thread::Builder::new().spawn_scoped(scope, read);
-        let reading = reading.map_err(|source| PoolError::Input { source })?;
-        let mut source = StreamSource::new(bytes).with_size(manifest.size);
-        let req = PutRequest { name: to, run: fresh_run(), now_ms: now_ms(), replace };
-        let put = pool.put(&req, &mut source, settings);
-        drop(source);
-        match (reading.join(), put) {
-            (_, Ok(put)) => Ok(put),
-            // A put that fails closes the pipe; what the read says of that is no reason.
-            (Ok(Err(error)), Err(_)) if !matches!(error, PoolError::Output { .. }) => Err(error),
-            (_, Err(error)) => Err(error),
-        }
-    })?;
-    // Another version may have been put meanwhile: it stays.
-    let now = pool.manifest(from)?;
-    if (now.version, now.run) != (manifest.version, manifest.run) {
-        return Err(PoolError::Conflict { name: from.to_owned() }.into());
-    }
-    pool.remove(from, fresh_run(), now_ms(), settings)?;
-    Ok(put)
 }

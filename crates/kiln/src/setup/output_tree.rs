@@ -193,6 +193,19 @@ impl OutputTree {
         );
     }
 
+    /// Gives a file or link below the same name below another folder, in place of a file there.
+    ///
+    /// # Errors
+    /// As [`OutputTree::folder`]; the other one is on another file system.
+    pub fn link_into(&self, inside: &Path, other: &OutputTree) -> io::Result<()> {
+        let (of, to) = (self.found(inside, false)?, other.slot(inside)?);
+        match unlinkat(&to.folder, &*to.name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(linkat(&of.folder, &*of.name, &to.folder, &*to.name, AtFlags::empty())?)
+    }
+
     /// Returns whether nothing has a name below.
     pub fn is_free(&self, inside: &Path) -> bool {
         let look = |slot: Slot| Ok(statat(&slot.folder, &*slot.name, AtFlags::SYMLINK_NOFOLLOW)?);

@@ -355,3 +355,35 @@ fn links_and_deep_folders_are_encoded_as_they_are() {
     rig.kiln("decode shards --unpack -o out -q").ok();
     assert_eq!(tree(&rig.path("out")), tree(&rig.path("in")));
 }
+
+#[test]
+fn what_a_sync_replaces_or_removes_is_kept_where_that_is_asked_for() {
+    let rig = pool(4, "rs:2+1");
+    for (name, text) in [("same", "same"), ("changed", "old"), ("d/gone", "gone")] {
+        write(&rig, &format!("in/{name}"), text);
+    }
+    set_mode(&rig.path("in/changed"), 0o640);
+    rig.kiln("sync in pool:p -q").ok();
+    rig.kiln("sync pool:p out -q").ok();
+    write(&rig, "in/changed", "newer");
+    fs::remove_file(rig.path("in/d/gone")).unwrap();
+    for folder in ["old", "pool:", "pool:p", "pool:p/old"] {
+        let words = format!("sync in pool:p --delete --backup-dir {folder}");
+        rig.kiln(&words).fails(3, &["--backup-dir"]);
+    }
+    rig.kiln("sync in pool:p --delete --backup-dir pool:old/monday -q").ok();
+    assert_eq!(
+        rig.kiln("ls").ok().stdout,
+        "old/monday/changed\nold/monday/d/gone\np/changed\np/same\n"
+    );
+    rig.kiln("cp pool:old/monday back -q").ok();
+    assert_eq!(rig.read("back/changed"), b"old");
+    assert_eq!(mode(&rig.path("back/changed")), 0o640);
+    assert_eq!(rig.read("back/d/gone"), b"gone");
+    rig.kiln("sync pool:p out --delete --backup-dir out/old").fails(3, &["--backup-dir"]);
+    rig.kiln("sync pool:p out --delete --backup-dir kept -q").ok();
+    assert_eq!(rig.read("kept/changed"), b"old");
+    assert_eq!(rig.read("kept/d/gone"), b"gone");
+    assert!(!rig.path("kept/same").exists() && !rig.path("out/d/gone").exists());
+    assert_eq!(tree(&rig.path("out")), tree(&rig.path("in")));
+}

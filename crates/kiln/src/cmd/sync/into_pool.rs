@@ -1,0 +1,247 @@
+//! A sync of a folder of this machine into a pool.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use kiln_folders::attributes_in;
+use kiln_stripe::PoolError;
+
+use super::Sync;
+use super::compare::Difference;
+use crate::exit::Failure;
+use crate::transfer::attributes::Entry;
+use crate::transfer::local_tree::{LocalEntry, LocalTree, split};
+use crate::transfer::pool_tree::PoolTree;
+use crate::transfer::put::{Entries, add_entry};
+use crate::transfer::{MARK, Report, Transfer, refuse_reserved};
+
+impl Sync {
+    pub(super) fn put(
+        &self,
+        transfer: &Transfer<'_>,
+        from: &Path,
+        to: &str,
+    ) -> Result<Report, Failure> {
+        let mut report = Report::new(self.dry_run);
+        let prefix = to.trim_matches('/');
+        if !prefix.is_empty() {
+            refuse_reserved(prefix)?;
+        }
+        let mut source = LocalTree::new(from, prefix, self.pool.own_paths(transfer.pool));
+        let has_data = source.has_data();
+        report.add_local(&mut source);
+        let mut target = PoolTree::new(transfer, prefix)?;
+        report.add_pool(&mut target);
+        let mut plan = PutPlan::default();
+        self.plan_put(transfer, &source, &target, prefix, &mut plan, &mut report)?;
+        let PutPlan { files, entries, gone, absent, links } = plan;
+        self.check_removals(has_data, absent.len() + links + gone.len())?;
+        let replaced = files.keys().copied();
+        let kept = replaced.chain(gone.iter().chain(&absent).map(|name| &name[..]));
+        let kept = self.kept_objects(&target, kept, prefix, &mut report)?;
+        gone.iter().for_each(|name| report.step("remove", name, "another kind in the source"));
+        if !self.dry_run && !kept.is_empty() {
+            let failed = report.failed;
+            transfer.keep_objects(&kept, &mut report);
+            if report.failed > failed {
+                return Ok(report);
+            }
+        }
+        if self.dry_run {
+            files.values().for_each(|local| report.would_copy(local.bytes));
+        } else {
+            transfer.remove(&gone, &mut report);
+            let mut entries = entries;
+            transfer.put(&files, &gone, &mut entries, &mut report)?;
+            let replace = self.delete && report.is_whole();
+            self.put_attributes(transfer, prefix, &target, entries, replace, &mut report);
+        }
+        // Nothing is known to be gone unless all could be read and copied.
+        if self.delete && report.is_whole() {
+            absent.iter().for_each(|name| report.step("remove", name, "not in the source"));
+            if !self.dry_run {
+                transfer.remove(&absent, &mut report);
+            }
+            report.removed += (absent.len() + links) as u64;
+        }
+        Ok(report)
+    }
+
+    /// The objects that `--backup-dir` keeps, with their names there.
+    fn kept_objects<'t>(
+        &self,
+        target: &'t PoolTree,
+        names: impl Iterator<Item = &'t str>,
+        prefix: &str,
+        report: &mut Report,
+    ) -> Result<BTreeMap<&'t str, (String, Option<&'t Entry>)>, Failure> {
+        let Some(folder) = &self.backup_dir else { return Ok(BTreeMap::new()) };
+        let wrong = |problem: String| Failure::Flag { flag: "--backup-dir", problem };
+        let Some(folder) = folder.strip_prefix(MARK).map(|folder| folder.trim_matches('/')) else {
+            return Err(wrong(format!("write it as {MARK}FOLDER: it is where the target is")));
+        };
+        let within = |a: &str, b: &str| a == b || b.is_empty() || a.starts_with(&format!("{b}/"));
+        if folder.is_empty() || within(folder, prefix) || within(prefix, folder) {
+            return Err(wrong("it lies in the target, or the target in it".into()));
+        }
+        refuse_reserved(folder)?;
+        let mut kept = BTreeMap::new();
+        for name in names {
+            let Some(object) = target.objects.get(name) else { continue };
+            let inside = name.strip_prefix(prefix).unwrap_or(name).trim_start_matches('/');
+            let to = format!("{folder}/{inside}");
+            report.step("keep", name, &format!("as {to}"));
+            kept.insert(name, (to, object.entry.as_ref()));
+        }
+        Ok(kept)
+    }
+
+    /// Compares each entry of this machine with that of its name in the pool.
+    fn plan_put<'p>(
+        &self,
+        transfer: &Transfer<'_>,
+        source: &'p LocalTree,
+        target: &PoolTree,
+        prefix: &str,
+        plan: &mut PutPlan<'p>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let whole = report.is_whole();
+        for (name, local) in &source.entries {
+            if let Some(why) =
+                self.in_the_way(transfer, target, name, local, whole, &mut plan.gone)?
+            {
+                report.fail(name, &why);
+                continue;
+            }
+            let Entry::File { .. } = local.entry else {
+                let there = target.others.get(name);
+                let same = there.is_some_and(|there| local.entry.looks_like(there, false));
+                if name != prefix && !same {
+                    report.step("record", name, "new, or changed");
+                }
+                add_entry(&mut plan.entries, name, local.entry.clone());
+                continue;
+            };
+            let object = target.objects.get(name);
+            let difference = match object {
+                None => Some(Difference::Data("new")),
+                Some(object) => self.differs(transfer, name, local, object, true)?,
+            };
+            match (difference, object) {
+                (Some(Difference::Data(why)), _) => {
+                    report.step("copy", name, why);
+                    plan.files.insert(&name[..], local);
+                }
+                (other, object) => {
+                    report.skipped += 1;
+                    if let Some(Difference::Attributes(why)) = other {
+                        report.step("record", name, why);
+                    }
+                    let version = object.map_or(0, |object| object.version);
+                    add_entry(&mut plan.entries, name, local.entry.at_version(version));
+                }
+            }
+        }
+        if self.delete && whole {
+            let is_absent = |name: &&String| !source.entries.contains_key(*name);
+            let absent = target.objects.keys().filter(is_absent);
+            plan.absent = absent.filter(|name| !plan.gone.contains(*name)).cloned().collect();
+            let links = target.others.iter();
+            let links = links.filter(|(_, entry)| matches!(entry, Entry::Link { .. }));
+            plan.links = links.filter(|(name, _)| is_absent(name)).count();
+        }
+        Ok(())
+    }
+
+    /// Objects that have to go before an entry gets its name: the same name as another kind and,
+    /// with `--delete`, the objects of a folder. Returns why they cannot go.
+    fn in_the_way(
+        &self,
+        transfer: &Transfer<'_>,
+        target: &PoolTree,
+        name: &str,
+        local: &LocalEntry,
+        whole: bool,
+        gone: &mut BTreeSet<String>,
+    ) -> Result<Option<Failure>, Failure> {
+        let is_file = matches!(local.entry, Entry::File { .. });
+        if !is_file && target.objects.contains_key(name) {
+            gone.insert(name.to_owned());
+        }
+        if !matches!(local.entry, Entry::Folder { .. }) {
+            let has = target.has_data_in(name);
+            if has && !(self.delete && whole) {
+                let what = format!("{name:?} is a folder in the pool; --delete removes it");
+                return Ok(Some(PoolError::Refused { what }.into()));
+            }
+            if has || target.folders.contains_key(name) {
+                gone.extend(transfer.all_in(name)?);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Records entries; with `replace` those of their folders that are not in the source go, and
+    /// so do the attributes of folders that are not.
+    fn put_attributes(
+        &self,
+        transfer: &Transfer<'_>,
+        prefix: &str,
+        target: &PoolTree,
+        mut entries: Entries,
+        replace: bool,
+        report: &mut Report,
+    ) {
+        // The folder itself is an entry of one that is not copied.
+        let (above, own) = split(prefix);
+        let root = entries.get_mut(above).filter(|_| !prefix.is_empty());
+        let root = root.and_then(|of| Some((own.to_owned(), of.remove(own)?)));
+        if let Some(root) = root {
+            if entries[above].is_empty() {
+                entries.remove(above);
+            }
+            let above = above.to_owned();
+            transfer.add_attributes(Entries::from([(above, [root].into())]), report);
+        }
+        if !replace {
+            return transfer.add_attributes(entries, report);
+        }
+        let is_folder = |entries: &Entries, folder: &str| {
+            let (above, word) = split(folder);
+            let entry = entries.get(above).and_then(|of| of.get(word));
+            folder == prefix || matches!(entry, Some(Entry::Folder { .. }))
+        };
+        // Folders that have nothing any more.
+        for (folder, known) in &target.folders {
+            if !known.entries.is_empty() && is_folder(&entries, folder) {
+                entries.entry(folder.clone()).or_default();
+            }
+        }
+        let changed = entries.iter().filter(|(folder, entries)| {
+            target.folders.get(*folder).is_none_or(|known| known.entries != **entries)
+        });
+        let changed = changed.map(|(folder, entries)| (folder.clone(), entries.clone())).collect();
+        transfer.put_attributes(&changed, report);
+        let gone: Vec<String> = target
+            .folders_in(prefix)
+            .into_iter()
+            .filter(|folder| !is_folder(&entries, folder))
+            .map(|folder| attributes_in(folder))
+            .collect();
+        transfer.remove(&gone, report);
+    }
+}
+
+/// Steps of a copy into the pool.
+#[derive(Default)]
+struct PutPlan<'p> {
+    files: BTreeMap<&'p str, &'p LocalEntry>,
+    /// All that is recorded of the source, but of files that are copied.
+    entries: Entries,
+    /// Objects removed before: of another kind than what gets their names.
+    gone: BTreeSet<String>,
+    /// Objects that are not in the source, and the number of links that are not.
+    absent: Vec<String>,
+    links: usize,
+}

@@ -1,0 +1,335 @@
+//! A sync of a folder of a pool out of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::Path;
+
+use kiln_folders::folders_of;
+use kiln_stripe::PoolError;
+
+use super::Sync;
+use super::compare::Difference;
+use crate::exit::Failure;
+use crate::setup::{OutputTree, local};
+use crate::transfer::attributes::Entry;
+use crate::transfer::duplicate::keep_files;
+use crate::transfer::get::{
+    Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
+};
+use crate::transfer::local_tree::{LocalEntry, LocalTree, resolved, split};
+use crate::transfer::pool_tree::{Listing, PoolTree};
+use crate::transfer::raw_names::path_of;
+use crate::transfer::{Report, Transfer};
+
+impl Sync {
+    pub(super) fn get(
+        &self,
+        transfer: &Transfer<'_>,
+        from: &str,
+        to: &Path,
+    ) -> Result<Report, Failure> {
+        let mut report = Report::new(self.dry_run);
+        let prefix = from.trim_matches('/');
+        let mut source = PoolTree::new(transfer, prefix)?;
+        if source.is_empty() {
+            return Err(PoolError::NoObject { name: from.to_owned() }.into());
+        }
+        report.add_pool(&mut source);
+        let mut target = match to.exists() {
+            true => LocalTree::new(to, "", self.pool.own_paths(transfer.pool)),
+            false => LocalTree::default(),
+        };
+        // Devices and pipes there are replaced and removed as files are.
+        target.left_out.clear();
+        report.add_local(&mut target);
+        let mut plan = Plan::default();
+        self.plan(transfer, prefix, &source, &target, &mut plan, &mut report)?;
+        let removals = plan.gone.values().filter(|is_folder| !**is_folder).count();
+        self.check_removals(source.has_data(), removals)?;
+        for inside in plan.gone.keys() {
+            report.step("remove", &to.join(inside).display().to_string(), "not in the source");
+        }
+        if self.dry_run {
+            plan.items.iter().for_each(|item| report.would_copy(item.object.bytes));
+            plan.links.iter().for_each(|_| report.would_copy(0));
+            report.removed += removals as u64;
+            return Ok(report);
+        }
+        let out = OutputTree::open(to).map_err(|source| Failure::Io {
+            action: "create",
+            path: to.to_owned(),
+            source,
+        })?;
+        if !self.keep_files(&out, &target, &plan, &mut report)? {
+            return Ok(report);
+        }
+        remove_below(&out, &plan.in_the_way, &mut report);
+        let out = Destination::Below(out);
+        transfer.fetch_with_links(plan.items, plan.links, &out, &mut report);
+        let Destination::Below(out) = &out else { return Ok(report) };
+        write_others(out, &plan.others, true, false, &mut report);
+        if report.is_whole() {
+            remove_below(out, &plan.gone, &mut report);
+            report.removed += removals as u64;
+        }
+        set_all(out, &plan.set, &mut report);
+        transfer.set_root(out, prefix, &mut report);
+        Ok(report)
+    }
+
+    /// Keeps files and links that are replaced or removed; `false`: some could not be, and nothing
+    /// else is to be done.
+    fn keep_files(
+        &self,
+        out: &OutputTree,
+        target: &LocalTree,
+        plan: &Plan<'_>,
+        report: &mut Report,
+    ) -> Result<bool, Failure> {
+        let Some(folder) = &self.backup_dir else { return Ok(true) };
+        let failed = report.failed;
+        let path = local(folder.as_ref())?;
+        let kept = OutputTree::open(path).and_then(|kept| {
+            let (a, b) = (path.canonicalize()?, out.path().canonicalize()?);
+            Ok((kept, a.starts_with(&b) || b.starts_with(&a)))
+        });
+        let (kept, is_nested) =
+            kept.map_err(|source| Failure::Io { action: "create", path: path.to_owned(), source })?;
+        if is_nested {
+            let problem = "it lies in the target, or the target in it".to_owned();
+            return Err(Failure::Flag { flag: "--backup-dir", problem });
+        }
+        let fresh = plan.items.iter().chain(plan.links.iter().map(|(item, _)| item));
+        let fresh: BTreeSet<&Path> =
+            fresh.map(|item| &*item.inside).chain(plan.others.keys().map(|p| &**p)).collect();
+        let names = target.entries.iter().filter(|(name, local)| {
+            let goes = plan.in_the_way.contains_key(*name) || plan.gone.contains_key(*name);
+            let is_folder = matches!(local.entry, Entry::Folder { .. });
+            !is_folder && (goes || fresh.contains(&*path_of(name)))
+        });
+        let names: Vec<&str> = names.map(|(name, _)| &name[..]).collect();
+        keep_files(out, &names, &kept, report);
+        kept.set_root(None).map_err(|source| Failure::Io {
+            action: "set mode of",
+            path: path.to_owned(),
+            source,
+        })?;
+        Ok(report.failed == failed)
+    }
+
+    /// Compares each entry of the source with that of its name in the target.
+    fn plan<'p>(
+        &self,
+        transfer: &Transfer<'_>,
+        prefix: &str,
+        source: &'p PoolTree,
+        target: &LocalTree,
+        plan: &mut Plan<'p>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        let whole = self.delete && report.is_whole();
+        let firsts = hard_links(source);
+        let mut wanted: BTreeMap<String, Wanted<'p>> = BTreeMap::new();
+        let objects =
+            source.objects.iter().map(|(name, object)| (name, Wanted::File(name, object)));
+        let others = source.others.iter().map(|(name, entry)| (name, Wanted::Other(entry)));
+        for (name, want) in objects.chain(others) {
+            let Some(inside) = inside(prefix, name) else {
+                report.fail(name, &no_file_name(name));
+                continue;
+            };
+            for folder in folders_of(inside) {
+                wanted.entry(folder.to_owned()).or_insert(Wanted::Folder);
+            }
+            wanted.insert(inside.to_owned(), want);
+        }
+        for (inside, want) in &wanted {
+            let local = target.entries.get(inside);
+            if let Err(failure) = clear_the_way(inside, want.is_folder(), target, whole, plan) {
+                report.fail(inside, &failure.into());
+                continue;
+            }
+            match want {
+                Wanted::File(name, object) => {
+                    let first = firsts.get(name).and_then(|(name, object)| {
+                        let inside = self::inside(prefix, name)?;
+                        Some((inside, Item { name, inside: path_of(inside), object }))
+                    });
+                    let file = (*name, *object, first);
+                    self.plan_file(transfer, inside, file, local, plan, report)?;
+                }
+                Wanted::Other(entry) => {
+                    let there = local.is_some_and(|local| entry.looks_like(&local.entry, true));
+                    if !there {
+                        report.step("make", inside, "new, or changed");
+                        plan.others.insert(path_of(inside), entry);
+                    }
+                    if want.is_folder() {
+                        plan.set.insert(path_of(inside), entry);
+                    }
+                }
+                Wanted::Folder => {}
+            }
+        }
+        plan_removals(target, &wanted, whole, plan);
+        let makes = !plan.items.is_empty() || !plan.links.is_empty() || !plan.others.is_empty();
+        if !makes && plan.gone.is_empty() {
+            // Nothing changes the times of folders.
+            plan.set.retain(|_, entry| !matches!(entry, Entry::Folder { .. }));
+        }
+        Ok(())
+    }
+
+    fn plan_file<'p>(
+        &self,
+        transfer: &Transfer<'_>,
+        inside: &str,
+        (name, object, first): (&'p str, &'p Listing, Option<(&'p str, Item<'p>)>),
+        local: Option<&LocalEntry>,
+        plan: &mut Plan<'p>,
+        report: &mut Report,
+    ) -> Result<(), Failure> {
+        // The first name that the file here has.
+        let here = local.and_then(|local| resolved(split(inside).0, local.entry.link()?));
+        let is_linked = first.is_some();
+        if let Some((first, item)) = first
+            && (plan.fresh.contains(item.name) || here.as_deref() != Some(first))
+        {
+            report.step("link", name, "one file of several names");
+            plan.links.push((Item { name, inside: path_of(inside), object }, item));
+            return Ok(());
+        }
+        let difference = match local {
+            Some(local) if matches!(local.entry, Entry::File { .. }) => {
+                let is_shared = !is_linked && here.is_some_and(|first| first != inside);
+                match self.differs(transfer, name, local, object, false)? {
+                    Some(Difference::Attributes(_)) | None if is_shared => {
+                        Some(Difference::Data("other names"))
+                    }
+                    difference => difference,
+                }
+            }
+            Some(_) => Some(Difference::Data("another kind")),
+            None => Some(Difference::Data("new")),
+        };
+        match difference {
+            Some(Difference::Data(why)) => {
+                report.step("copy", name, why);
+                plan.fresh.insert(name);
+                plan.items.push(Item { name, inside: path_of(inside), object });
+            }
+            other => {
+                report.skipped += 1;
+                if let (Some(Difference::Attributes(why)), Some(entry)) = (other, &object.entry) {
+                    report.step("set", name, why);
+                    plan.set.insert(path_of(inside), entry);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An entry of the source by its name below the folder.
+enum Wanted<'p> {
+    File(&'p str, &'p Listing),
+    Other(&'p Entry),
+    /// A folder of which nothing is recorded.
+    Folder,
+}
+
+impl Wanted<'_> {
+    fn is_folder(&self) -> bool {
+        matches!(self, Wanted::Folder | Wanted::Other(Entry::Folder { .. }))
+    }
+}
+
+/// Steps of a copy out of the pool.
+#[derive(Default)]
+struct Plan<'p> {
+    items: Vec<Item<'p>>,
+    /// Further names of files, with the first one of each.
+    links: Vec<(Item<'p>, Item<'p>)>,
+    /// Names of objects that are copied.
+    fresh: BTreeSet<&'p str>,
+    others: Others<'p>,
+    /// Entries that get their mode and time.
+    set: Others<'p>,
+    /// Removed before: of another kind than what gets their names. `true`: a folder.
+    in_the_way: BTreeMap<String, bool>,
+    /// Removed at the end: not in the source.
+    gone: BTreeMap<String, bool>,
+}
+
+/// Plans the removal of what has the name of an entry and is of another kind; of a folder with what
+/// is in it, where `all` may be removed.
+fn clear_the_way(
+    inside: &str,
+    for_folder: bool,
+    target: &LocalTree,
+    all: bool,
+    plan: &mut Plan<'_>,
+) -> Result<(), PoolError> {
+    let is_folder = |local: &LocalEntry| matches!(local.entry, Entry::Folder { .. });
+    match target.entries.get(inside) {
+        Some(local) if is_folder(local) && !for_folder => {
+            if !all {
+                let what = format!("{inside:?} is a folder; --delete replaces it");
+                return Err(PoolError::Refused { what });
+            }
+            let below = format!("{inside}/");
+            let below =
+                target.entries.range(below.clone()..).take_while(|(n, _)| n.starts_with(&below));
+            for (name, local) in below {
+                plan.in_the_way.insert(name.clone(), is_folder(local));
+            }
+            plan.in_the_way.insert(inside.to_owned(), true);
+        }
+        Some(local) if !is_folder(local) && for_folder => {
+            plan.in_the_way.insert(inside.to_owned(), false);
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Plans the removal of what is not `wanted`, where `all` may be removed, and of devices and pipes
+/// in the way.
+fn plan_removals<'p>(
+    target: &LocalTree,
+    wanted: &BTreeMap<String, Wanted<'p>>,
+    all: bool,
+    plan: &mut Plan<'p>,
+) {
+    for name in &target.odd {
+        let is_folder = wanted.get(name).is_some_and(Wanted::is_folder);
+        if is_folder || (all && in_folder(name, &plan.in_the_way)) {
+            plan.in_the_way.insert(name.clone(), false);
+        }
+    }
+    let is_folder = |local: &LocalEntry| matches!(local.entry, Entry::Folder { .. });
+    let entries = target.entries.iter().map(|(name, local)| (name, is_folder(local)));
+    let there = entries.chain(target.odd.iter().map(|name| (name, false)));
+    let gone = there.filter(|(name, _)| {
+        all && !wanted.contains_key(*name) && !plan.in_the_way.contains_key(*name)
+    });
+    plan.gone = gone.map(|(name, is_folder)| (name.clone(), is_folder)).collect();
+}
+
+/// Returns whether a name is in a folder that is removed.
+fn in_folder(name: &str, removed: &BTreeMap<String, bool>) -> bool {
+    folders_of(name).any(|folder| removed.contains_key(folder))
+}
+
+/// Removes files, links and folders, inner ones first.
+fn remove_below(out: &OutputTree, names: &BTreeMap<String, bool>, report: &mut Report) {
+    for (inside, is_folder) in names.iter().rev() {
+        match out.remove(&path_of(inside), *is_folder) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                let path = out.path().join(path_of(inside));
+                report.fail(inside, &Failure::Io { action: "remove", path, source });
+            }
+            _ => {}
+        }
+    }
+}

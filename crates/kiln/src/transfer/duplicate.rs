@@ -1,0 +1,89 @@
+//! Objects copied within a pool, and what a sync keeps of what it replaces.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::thread::Builder;
+
+use kiln_folders::{Folders, folders_of};
+use kiln_pool::{GetRequest, PutReport, PutRequest};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
+
+use super::attributes::Entry;
+use super::put::{Entries, add_entry};
+use super::raw_names::path_of;
+use super::{Report, Transfer};
+use crate::exit::Failure;
+use crate::setup::{OutputTree, fresh_run, now_ms};
+
+impl Transfer<'_> {
+    /// Writes an object under another name, too.
+    ///
+    /// # Errors
+    /// [`PoolError::Conflict`]: another version was put meanwhile, and may not be the one written.
+    pub fn duplicate(&self, from: &str, to: &str, replace: bool) -> Result<PutReport, Failure> {
+        let (pool, settings) = (self.pool, self.setup.settings());
+        let manifest = pool.manifest(from)?;
+        let failed = |source| Failure::Io { action: "make", path: "a pipe".into(), source };
+        let (bytes, mut pipe) = io::pipe().map_err(failed)?;
+        let quiet = Settings { observer: &Silent, ..settings };
+        let put = std::thread::scope(|scope| {
+            let read = move || {
+                let req = GetRequest { name: from, range: None };
+                pool.get(&req, &mut pipe, &quiet)
+            };
+            let reading = Builder::new().spawn_scoped(scope, read);
+            let reading = reading.map_err(|source| PoolError::Input { source })?;
+            let mut source = StreamSource::new(bytes).with_size(manifest.size);
+            let req = PutRequest { name: to, run: fresh_run(), now_ms: now_ms(), replace };
+            let put = pool.put(&req, &mut source, &settings);
+            drop(source);
+            match (reading.join(), put) {
+                (_, Ok(put)) => Ok(put),
+                // A put that fails closes the pipe; what the read says of that is no reason.
+                (Ok(Err(error)), Err(_)) if !matches!(error, PoolError::Output { .. }) => {
+                    Err(error)
+                }
+                (_, Err(error)) => Err(error),
+            }
+        })?;
+        let now = pool.manifest(from)?;
+        match (now.version, now.run) == (manifest.version, manifest.run) {
+            true => Ok(put),
+            false => Err(PoolError::Conflict { name: from.to_owned() }.into()),
+        }
+    }
+
+    /// Copies objects to the names that they are kept under, with what is recorded of them.
+    pub fn keep_objects(
+        &self,
+        kept: &BTreeMap<&str, (String, Option<&Entry>)>,
+        report: &mut Report,
+    ) {
+        let above = kept.values().flat_map(|(to, _)| folders_of(to)).collect();
+        if let Err(error) = Folders(self.pool).make_folders(fresh_run(), now_ms(), &above) {
+            return report.fail("folders of what is kept", &error.into());
+        }
+        let mut entries = Entries::new();
+        for (name, (to, entry)) in kept {
+            match self.duplicate(name, to, true) {
+                Ok(put) => {
+                    let entry = entry.map(|entry| entry.at_version(put.version).with_link(None));
+                    entry.into_iter().for_each(|entry| add_entry(&mut entries, to, entry));
+                }
+                Err(failure) => report.fail(name, &failure),
+            }
+        }
+        self.add_attributes(entries, report);
+    }
+}
+
+/// Gives files and links of a folder the same names in another one of its file system, too.
+pub fn keep_files(out: &OutputTree, names: &[&str], kept: &OutputTree, report: &mut Report) {
+    for name in names {
+        let inside = path_of(name);
+        if let Err(source) = out.link_into(&inside, kept) {
+            let path = kept.path().join(&inside);
+            report.fail(name, &Failure::Io { action: "keep it as", path, source });
+        }
+    }
+}
