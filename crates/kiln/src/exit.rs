@@ -176,6 +176,14 @@ pub enum Failure {
         /// A limit that would do.
         needed: u64,
     },
+    /// The process may have too few addresses.
+    #[error("memory: the limit of {limit} KiB is too low; run ulimit -v {needed}")]
+    Memory {
+        /// The limit.
+        limit: u64,
+        /// A limit that would do.
+        needed: u64,
+    },
     /// Decode would overwrite something.
     #[error("{path} exists already; give --force to replace it")]
     Exists {
@@ -266,7 +274,7 @@ impl Failure {
             Failure::Store(error) | Failure::Net(NetError::Store(error)) => of_store(error),
             Failure::Volume(error) => of_volume(error),
             Failure::Gate(error) => of_gate(error),
-            Failure::OpenFiles { .. } => Exit::Io,
+            Failure::OpenFiles { .. } | Failure::Memory { .. } => Exit::Io,
             Failure::Net(_) | Failure::Nbd(_) | Failure::NotUsable { .. } => Exit::Io,
             Failure::Exists { .. }
             | Failure::Replaces { .. }

@@ -22,6 +22,7 @@ pub mod volumes;
 pub mod buckets;
 pub mod logs;
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -74,6 +75,7 @@ pub struct Setup {
     /// Progress, warnings, throttling.
     pub observer: Terminal,
     threads: usize,
+    memory: u64,
     start: Instant,
     key: Option<PathBuf>,
     network: OnceLock<Network>,
@@ -95,6 +97,11 @@ impl Setup {
                 return Err(Failure::Flag { flag: "--threads", problem });
             }
         };
+        let space = address_space().unwrap_or(u64::MAX);
+        let threads = if space < AMPLE_SPACE { threads.min(2) } else { threads };
+        if space < AMPLE_SPACE {
+            kiln_stripe::limit_readers(FEW_READERS);
+        }
         if common.limit_rate == Some(0) {
             let problem = "must be at least 1 byte per second".into();
             return Err(Failure::Flag { flag: "--limit-rate", problem });
@@ -106,6 +113,7 @@ impl Setup {
             seed: common.seed,
             observer: Terminal::new(!common.quiet && !common.json),
             threads,
+            memory: MEMORY.min(space / 8),
             start: Instant::now(),
             key: common.key.clone().or_else(|| variable("KILN_KEY")),
             network: OnceLock::new(),
@@ -135,7 +143,7 @@ impl Setup {
         let drop_behind = true;
         Settings {
             threads,
-            memory: MEMORY,
+            memory: self.memory,
             drop_behind,
             lock_wait,
             ..Settings::new(&self.observer)
@@ -197,11 +205,32 @@ impl Setup {
 /// Files that commands on shards and pools may have open at once.
 const OPEN_FILES: u64 = 320;
 
-/// Raises the limit of open files; too few would look as if shards were missing.
+/// Address space that commands on shards and pools need: buffers, and stacks and heaps of threads.
+const ADDRESS_SPACE: u64 = 512 << 20;
+/// With less there are two threads and small buffers.
+const AMPLE_SPACE: u64 = 8 << 30;
+const FEW_READERS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+
+/// The limit of the process's addresses, raised as far as it can be; `None`: there is none.
+fn address_space() -> Option<u64> {
+    let limit = getrlimit(Resource::As);
+    let now = limit.current?;
+    let raise = setrlimit(Resource::As, Rlimit { current: limit.maximum, ..limit });
+    if raise.is_ok() { limit.maximum } else { Some(now) }
+}
+
+/// Raises limits of this process; too few open files would look as if shards were missing, and
+/// without memory it would be aborted.
 ///
 /// # Errors
-/// The limit cannot be raised that far.
-pub fn need_open_files() -> Result<(), Failure> {
+/// A limit cannot be raised that far.
+pub fn need_resources() -> Result<(), Failure> {
+    match address_space() {
+        Some(limit @ ..ADDRESS_SPACE) => {
+            return Err(Failure::Memory { limit: limit >> 10, needed: ADDRESS_SPACE >> 10 });
+        }
+        _ => {}
+    }
     let limit = getrlimit(Resource::Nofile);
     let (now, most) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
     if now >= most.min(MAX_OPEN_FILES) && now >= OPEN_FILES {

@@ -17,7 +17,7 @@ use kiln_store::{
 use kiln_stripe::{Node, names};
 
 use crate::exit::Failure;
-use crate::setup::{Setup, as_private_as, for_owner_alone, need_open_files};
+use crate::setup::{Setup, as_private_as, for_owner_alone, need_resources};
 
 /// The program's table of all kinds of places.
 fn kinds(agents: &dyn BackendKind) -> Vec<&dyn BackendKind> {
@@ -184,7 +184,7 @@ impl Folders {
         paths: &[PathBuf],
         reads: ReadMode,
     ) -> Result<Folders, Failure> {
-        need_open_files()?;
+        need_resources()?;
         let (mut nodes, mut seen) = (Vec::new(), BTreeSet::new());
         for path in paths {
             let absent = Absent::CreateWhenWritten;

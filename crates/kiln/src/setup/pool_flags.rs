@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::exit::{Exit, Failure, of_store};
 use crate::names;
-use crate::setup::{Setup, for_owner_alone, need_open_files, variable, write_file};
+use crate::setup::{Setup, for_owner_alone, need_resources, variable, write_file};
 
 /// Most bytes of a pool's description.
 const MAX_DESCRIPTION: u64 = 1 << 20;
@@ -89,7 +89,7 @@ impl PoolFlags {
     /// As [`PoolFlags::config`].
     pub fn config_without_keys(&self) -> Result<PoolConfig, Failure> {
         for_owner_alone();
-        need_open_files()?;
+        need_resources()?;
         let text = read_text(&self.path(), MAX_DESCRIPTION).map_err(no_pool)?;
         Ok(PoolConfig { repairer: repairer(&self.path()), ..PoolConfig::from_toml(&text)? })
     }

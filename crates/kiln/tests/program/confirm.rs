@@ -110,3 +110,24 @@ fn without_threads_kiln_works_or_says_so() {
         assert!(!ended.stderr.contains("panicked"), "{}", ended.stderr);
     }
 }
+
+#[test]
+fn without_memory_kiln_works_or_says_so() {
+    let rig = Rig::new();
+    let bytes = rig.data("big", 9_000_000, 1);
+    rig.kiln("encode big -c rs:4+2 -o s -q").ok();
+    let ended = |kib: u64, words: &str| {
+        let mut command = Command::new("sh");
+        command.arg("-c").arg(format!("ulimit -v {kib} && exec \"$@\"")).arg("sh");
+        command.arg(program().get_program()).args(words.split_whitespace());
+        command.current_dir(rig.path(""));
+        Rig::end(command)
+    };
+    for kib in [600_000, 1_000_000] {
+        for words in ["verify s -q", "decode s -o back --force -q", "repair s --scan -q"] {
+            ended(kib, words).ok();
+        }
+        assert!(rig.read("back") == bytes);
+    }
+    ended(400_000, "verify s").fails(4, &["memory", "ulimit -v"]);
+}
