@@ -209,7 +209,7 @@ const OPEN_FILES: u64 = 320;
 const ADDRESS_SPACE: u64 = 512 << 20;
 /// With less there are two threads and small buffers.
 const AMPLE_SPACE: u64 = 8 << 30;
-const FEW_READERS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+const FEW_READERS: NonZeroUsize = NonZeroUsize::MIN.saturating_add(3);
 
 /// The limit of the process's addresses, raised as far as it can be; `None`: there is none.
 fn address_space() -> Option<u64> {
