@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, table};
+use crate::print::{Stream, count, one_line, table};
 use crate::setup::{Confirm, PoolFlags, Setup, volumes};
 use crate::sizes;
 
@@ -200,7 +200,8 @@ fn done(setup: &Setup, changed: &Changed<'_>) -> Result<Exit, Failure> {
         Stream::Stdout.json(changed)?;
     } else if !setup.quiet {
         let at = changed.snapshot.map_or(String::new(), |snapshot| format!("@{snapshot}"));
-        Stream::Stdout.text(&format!("{}{at}: {}\n", changed.volume, changed.done))?;
+        let name = one_line(changed.volume);
+        Stream::Stdout.text(&format!("{name}{at}: {}\n", changed.done))?;
     }
     Ok(Exit::Done)
 }
@@ -230,9 +231,9 @@ impl Ls {
         let mut rows = Vec::new();
         for info in &volumes {
             let state = if info.writer.is_empty() { "closed" } else { &info.writer };
-            rows.push(vec![info.name.clone(), sizes::show(info.size), state.to_owned()]);
+            rows.push(vec![one_line(&info.name), sizes::show(info.size), state.to_owned()]);
             for snapshot in &info.snapshots {
-                let name = format!("{}@{}", info.name, snapshot.name);
+                let name = one_line(&format!("{}@{}", info.name, snapshot.name));
                 rows.push(vec![name, sizes::show(snapshot.size), "snapshot".to_owned()]);
             }
         }
@@ -251,7 +252,7 @@ impl One {
         }
         let mut text = format!(
             "volume    {}\nid        {}\nsize      {}\nsegments  of {}\nlog       {}",
-            info.name,
+            one_line(&info.name),
             info.id,
             sizes::show(info.size),
             sizes::show(info.segment),
@@ -319,7 +320,7 @@ fn or_ask(
 }
 
 fn check_text(name: &str, report: &CheckReport) -> String {
-    let mut text = format!("{name}: {} read", count(report.blocks, "block"));
+    let mut text = format!("{}: {} read", one_line(name), count(report.blocks, "block"));
     // Writing to a string cannot fail.
     let _ = match report.damaged_count {
         0 => writeln!(text, ", all as they were written"),
