@@ -225,11 +225,8 @@ fn address_space() -> Option<u64> {
 /// # Errors
 /// A limit cannot be raised that far.
 pub fn need_resources() -> Result<(), Failure> {
-    match address_space() {
-        Some(limit @ ..ADDRESS_SPACE) => {
-            return Err(Failure::Memory { limit: limit >> 10, needed: ADDRESS_SPACE >> 10 });
-        }
-        _ => {}
+    if let Some(limit @ ..ADDRESS_SPACE) = address_space() {
+        return Err(Failure::Memory { limit: limit >> 10, needed: ADDRESS_SPACE >> 10 });
     }
     let limit = getrlimit(Resource::Nofile);
     let (now, most) = (limit.current.unwrap_or(u64::MAX), limit.maximum.unwrap_or(u64::MAX));
