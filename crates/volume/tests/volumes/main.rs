@@ -8,4 +8,5 @@ mod kept;
 mod model;
 mod sealed;
 mod sweep;
+mod vanish;
 mod writers;
