@@ -55,7 +55,7 @@ test: lint doc
 	    --beside testbed 'lab/run testbed-test && lab/run repair-test' \
 	    --beside volumes 'lab/run volume-test && lab/run volume-bench-test' \
 	    --beside online 'lab/run online-test && lab/run clay-test' \
-	    --beside s3 'lab/run s3-test' \
+	    --beside s3 'lab/run s3-test && lab/run buckets-test' \
 	    --beside python '.ci/step python-test && lab/run encode-bench-test' \
 	    --beside hdfs 'lab/run hdfs-test' \
 	    --beside page 'lab/run page-test' \

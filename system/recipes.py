@@ -99,8 +99,8 @@ WATCHED = f"watching=$!; for i in $(seq 300); do curl -sf {HTTP}/ready > ready &
 # Pages whose commands after prompts are run and compared elsewhere.
 COMPARED = ("docs/operate/operators.md", "docs/guide/tutorial.md")
 PAGES = ("README.md", "docs/operate/operators.md",
-         *(f"docs/guide/{page}.md" for page in ("files", "pools", "volumes", "codes", "s3", "hdfs",
-                                                "ceph", "python", "tutorial")))
+         *(f"docs/guide/{page}.md" for page in ("files", "pools", "volumes", "codes", "s3",
+                                                "s3-server", "hdfs", "ceph", "python", "tutorial")))
 HOSTS = " ".join(f"--node kiln://127.0.0.1:{{port{at}}}" for at in range(6))
 
 RECIPES = [
@@ -156,6 +156,10 @@ RECIPES = [
                         " --dir s3://disk-$i/near --parts parts$i --name near$i"
                         " --listen 127.0.0.1:$((7450 + i)) & done; sleep 2",
                     "kiln://host": "kiln://127.0.0.1:745"}),
+    Recipe("docs/guide/s3-server.md", "From nothing to a bucket", tools=("curl",),
+           instead={"127.0.0.1:9000": "127.0.0.1:{port0}"},
+           after={"kiln serve s3": f"{awaited('{port0}')}; curl -s http://127.0.0.1:{{port0}}/"
+                                   " | grep -q AccessDenied"}),
     Recipe("docs/guide/hdfs.md", "A pool, step by step", FILES, instead=HDFS, hdfs=True, root=True,
            tools=("curl",)),
     Recipe("docs/guide/hdfs.md", "Agents beside DataNodes", BESIDE, hdfs=True, root=True,

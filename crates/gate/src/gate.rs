@@ -350,13 +350,15 @@ fn whole(pool: &Pool, manifest: &Manifest, settings: &Settings<'_>) -> Result<Ve
 
 /// Returns whether the pool, opened again, may do what it could not do.
 fn may_pass(error: &PoolError) -> bool {
-    matches!(
-        error,
+    match error {
         PoolError::MapChanged { .. }
-            | PoolError::Uncertain { .. }
-            | PoolError::Unavailable { .. }
-            | PoolError::NoNodes { .. }
-    )
+        | PoolError::Uncertain { .. }
+        | PoolError::Unavailable { .. }
+        | PoolError::NoNodes { .. } => true,
+        // A node's folder or machine is gone: opened again, the pool does without it.
+        PoolError::Store(error) => !error.is_full(),
+        _ => false,
+    }
 }
 
 /// A fresh identity.

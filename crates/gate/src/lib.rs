@@ -29,6 +29,7 @@ mod bucket;
 mod object;
 mod listing;
 mod multipart;
+mod sweep;
 mod payload;
 mod calls;
 mod server;

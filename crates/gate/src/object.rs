@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::time::{Duration, Instant};
 
 use kiln_stripe::{PoolError, Source};
 
@@ -11,10 +12,13 @@ use crate::digest::{self, Digests, Kind};
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
 use crate::names;
-use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord};
+use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord, UploadRecord};
 
 /// Blocks that wait between the reading and the writing side of a copy.
 const COPY_BLOCKS: usize = 4;
+
+/// Most time of a put: a sweep removes data that is unnamed for longer.
+const MAX_TIME: Duration = Duration::from_secs(12 * 3600);
 
 /// Demands on what is there before a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,14 +86,20 @@ impl Gate {
             let seen = self.see::<ObjectRecord>(&names::record(&at.id, key))?;
             new.conditions.check(seen.as_ref().map(|seen| &seen.record))?;
         }
-        let (size, id) = (body.length(), fresh_id());
+        let (size, id, begun) = (body.length(), fresh_id(), Instant::now());
         let mut small = Vec::new();
         let mut parts = Vec::new();
         if self.is_small(size) {
             let read = body.read_to_end(&mut small);
             read.map_err(|error| unread(body, error))?;
         } else {
-            self.put_verified(&names::data(&at.id, key, &id), body)?;
+            let data = names::data(&at.id, key, &id);
+            self.put_verified(&data, body)?;
+            if begun.elapsed() > MAX_TIME {
+                self.discard(&[data]);
+                let why = "payload: it took more than 12 hours";
+                return Err(GateError::new(Code::IncompleteBody, why));
+            }
             parts.push(PartRecord {
                 id,
                 number: 0,
@@ -156,11 +166,28 @@ impl Gate {
         conditions: &Conditions,
     ) -> Result<()> {
         let name = names::record(&at.id, key);
+        // Parts stay with their upload, which may be completed again.
+        let own = match record.upload {
+            None => data_names(&at.id, key, record),
+            Some(_) => Vec::new(),
+        };
         for _ in 0..RETRIES {
             let seen = self.see::<ObjectRecord>(&name)?;
             if let Err(error) = conditions.check(seen.as_ref().map(|seen| &seen.record)) {
-                self.discard(&data_names(&at.id, key, record));
+                self.discard(&own);
                 return Err(error);
+            }
+            if let Some(id) = &record.upload {
+                let there = seen.as_ref().and_then(|seen| seen.record.upload.as_ref());
+                if there == Some(id) {
+                    return Ok(());
+                }
+                // In this order: another completion ends the upload after its own commit only, and
+                // the write below would meet that.
+                let upload = names::upload(&at.id, key, id);
+                if self.see::<UploadRecord>(&upload)?.is_none() {
+                    return Err(GateError::new(Code::NoSuchUpload, "upload: it has ended"));
+                }
             }
             let over = seen.as_ref().map(|seen| seen.run);
             let Written::Done(run) = self.write(&name, record, small, over)? else { continue };
@@ -169,7 +196,7 @@ impl Gate {
             }
             return self.still_there(bucket, at).inspect_err(|_| {
                 if let Ok(Written::Done(_)) = self.remove(&name, run) {
-                    self.discard(&data_names(&at.id, key, record));
+                    self.discard(&own);
                 }
             });
         }

@@ -41,6 +41,9 @@ const MAX_HEADERS: usize = 200;
 /// Interval at which nodes that were away are looked for.
 const LOOK: Duration = Duration::from_secs(15);
 
+/// Interval at which data that no record names is looked for.
+const SWEEP: Duration = Duration::from_secs(3600);
+
 /// Limits of a server.
 ///
 /// ```
@@ -109,7 +112,7 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let slots = Arc::new(Semaphore::new(limits.requests));
         let shared = Arc::new(Shared { gate, limits, slots, keys: Mutex::default() });
-        runtime.spawn(look_for_nodes(Arc::clone(&shared), stopped.clone()));
+        runtime.spawn(look_after(Arc::clone(&shared), stopped.clone()));
         let accepting = runtime.spawn(accept(shared, listener, stopped));
         Ok(Server { address, runtime, stop, accepting })
     }
@@ -127,17 +130,25 @@ impl Server {
     }
 }
 
-/// Opens the pool again where nodes were away.
-async fn look_for_nodes(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+/// Opens the pool again where nodes were away, and removes what no record names.
+async fn look_after(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
+    let mut swept = Instant::now();
     loop {
         tokio::select! {
             _ = stopped.changed() => return,
             () = tokio::time::sleep(LOOK) => {}
         }
         let gate = Arc::clone(&shared.gate);
-        let looked = tokio::task::spawn_blocking(move || gate.look_for_nodes()).await;
-        if let Ok(Err(error)) = looked {
-            tracing::warn!(%error, "the pool was not opened again");
+        let due = swept.elapsed() > SWEEP;
+        let looked = tokio::task::spawn_blocking(move || {
+            gate.look_for_nodes()?;
+            if due { gate.sweep(now_ms()).map(drop) } else { Ok(()) }
+        });
+        if due {
+            swept = Instant::now();
+        }
+        if let Ok(Err(error)) = looked.await {
+            tracing::warn!(%error, "the pool was not looked after");
         }
     }
 }

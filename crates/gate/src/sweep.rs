@@ -1,0 +1,75 @@
+//! Removal of data that no record names: puts that were cut short, uploads that ended.
+
+use std::collections::HashSet;
+
+use crate::error::Result;
+use crate::gate::Gate;
+use crate::names::{self, OBJECTS};
+use crate::record::ObjectRecord;
+
+/// Least age of data that is removed: until then its put may be under way.
+const AGE_MS: u64 = 24 * 3_600_000;
+/// Most names that one look finds; the next look goes on behind them.
+const MOST: usize = 10_000;
+
+impl Gate {
+    /// Removes data that no object and no upload has named for a day; returns how many pieces.
+    ///
+    /// # Errors
+    /// The pool's errors.
+    pub fn sweep(&self, now_ms: u64) -> Result<usize> {
+        let uploads: HashSet<String> = self
+            .names(&format!("{OBJECTS}u/"))?
+            .iter()
+            .filter_map(|name| Some(name.rsplit_once('/')?.1.to_owned()))
+            .collect();
+        let of_upload = |id: &str| id.get(..32).is_some_and(|id| uploads.contains(id));
+        let (mut removed, mut start) = (0, format!("{OBJECTS}d/"));
+        loop {
+            let old = self.old(&format!("{OBJECTS}d/"), &start, now_ms)?;
+            let mut unnamed = Vec::new();
+            for name in &old {
+                let Some((bucket_id, key, id)) = parts_of(name) else { continue };
+                if !of_upload(id) && !self.names_data(bucket_id, &key, id)? {
+                    unnamed.push(name.clone());
+                }
+            }
+            self.discard(&unnamed);
+            removed += unnamed.len();
+            match old.last() {
+                Some(last) if old.len() == MOST => start = format!("{last}\0"),
+                _ => break,
+            }
+        }
+        let parts = self.old(&format!("{OBJECTS}p/"), "", now_ms)?;
+        let gone = |name: &&String| name.rsplit('/').nth(1).is_some_and(|id| !of_upload(id));
+        let parts: Vec<String> = parts.iter().filter(gone).cloned().collect();
+        self.discard(&parts);
+        Ok(removed + parts.len())
+    }
+
+    /// Names with a prefix that are old enough, from one on.
+    fn old(&self, prefix: &str, start: &str, now_ms: u64) -> Result<Vec<String>> {
+        let mut old = Vec::new();
+        self.each(prefix, Some(start), |listed| {
+            if listed.created_ms.saturating_add(AGE_MS) < now_ms {
+                old.push(listed.name);
+            }
+            Ok(old.len() < MOST)
+        })?;
+        Ok(old)
+    }
+
+    /// Returns whether the object in force names this data.
+    fn names_data(&self, bucket_id: &str, key: &str, id: &str) -> Result<bool> {
+        let seen = self.see::<ObjectRecord>(&names::record(bucket_id, key))?;
+        Ok(seen.is_some_and(|seen| seen.record.parts.iter().any(|part| part.id == id)))
+    }
+}
+
+/// Bucket, key and identity of a piece of data.
+fn parts_of(name: &str) -> Option<(&str, String, &str)> {
+    let mut words = name.strip_prefix(OBJECTS)?.strip_prefix("d/")?.split('/');
+    let (bucket_id, key, id) = (words.next()?, words.next()?, words.next()?);
+    Some((bucket_id, names::decode(key)?, id))
+}

@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Buckets of a pool, as boto3 uses them: nodes lost and healed, and the server killed.
+
+    buckets_test.py FOLDER --kiln PROGRAM
+
+FOLDER is made, and emptied before. Exit code 3: boto3 is not to be had here, which is said.
+"""
+
+import argparse
+import hashlib
+import io
+import itertools
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from lab.rig import s3 as servers
+
+NODES = 7
+LOST = 2
+KILLS = 6
+MIB = 1 << 20
+
+
+class Rig:
+    """A pool of folders, its server, and a client of that."""
+
+    def __init__(self, folder, kiln):
+        self.folder, self.program, self.server = folder, kiln, None
+        self.port = servers.free_port()
+        nodes = [f"--node=d{at}" for at in range(NODES)]
+        self.kiln("pool", "create", "-c", "rs:4+2", *nodes)
+        self.key = json.loads(self.kiln("s3", "key", "create", "test", "--owner", "*", "--json"))
+
+    def kiln(self, *words):
+        """Runs kiln in the pool's folder."""
+        words = [str(self.program), "-q", *words]
+        done = subprocess.run(words, cwd=self.folder, check=True, timeout=300, text=True,
+                              stdout=subprocess.PIPE)
+        return done.stdout
+
+    def start(self):
+        """Starts the server and waits until it serves."""
+        words = [str(self.program), "-q", "serve", "s3", "--listen", f"127.0.0.1:{self.port}"]
+        with open(self.folder / "server.log", "a", encoding="utf-8") as log:
+            self.server = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE,
+                                           stderr=log, text=True)
+        line = self.server.stdout.readline()
+        if not line.startswith("serving http://"):
+            raise SystemExit(f"buckets_test: the server says {line!r}")
+
+    def end(self, how=signal.SIGTERM):
+        """Ends the server by a signal."""
+        self.server.send_signal(how)
+        code = self.server.wait(60)
+        if how == signal.SIGTERM and code != 0:
+            raise SystemExit(f"buckets_test: the server ended with {code}")
+
+    def client(self, tries=5):
+        """A client, which tries so many times."""
+        import boto3
+        from botocore.config import Config
+        config = Config(retries={"total_max_attempts": tries}, read_timeout=60)
+        return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}",
+                            region_name="us-east-1", aws_access_key_id=self.key["id"],
+                            aws_secret_access_key=self.key["secret"], config=config)
+
+
+def read_all(client, known, state):
+    """Every object is what was put, and nothing else is listed."""
+    pages = client.get_paginator("list_objects_v2").paginate(Bucket="photos")
+    listed = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+    assert sorted(listed) == sorted(known), (state, set(listed) ^ set(known))
+    for key, digest in known.items():
+        body = client.get_object(Bucket="photos", Key=key)["Body"].read()
+        assert hashlib.sha256(body).hexdigest() == digest, (state, key, len(body))
+
+
+def heal(rig, client):
+    """A node's disk is lost: puts and reads go on; it is replaced and repaired."""
+    chance = random.Random(1)
+    client.create_bucket(Bucket="photos")
+    known = {}
+
+    def put(key, size):
+        data = chance.randbytes(size)
+        client.upload_fileobj(io.BytesIO(data), "photos", key)
+        known[key] = hashlib.sha256(data).hexdigest()
+
+    for size in (0, 1, 3000, 40_000, MIB, 20 * MIB):
+        put(f"a/{size}", size)
+    shutil.rmtree(rig.folder / "d3")
+    read_all(client, known, "one away")
+    for size in (10, 50_000, 9 * MIB):
+        put(f"b b/{size}", size)
+    read_all(client, known, "put while one is away")
+    (rig.folder / "d3").mkdir()
+    rig.kiln("pool", "add-node", "n03", "--replace")
+    rig.kiln("repair")
+    return known
+
+
+def any_lost(rig, known):
+    """Whole means: any m nodes may vanish now."""
+    sets = list(itertools.combinations(range(NODES), LOST))
+    for lost in sets:
+        for at in lost:
+            (rig.folder / f"d{at}").rename(rig.folder / f"away{at}")
+        rig.start()
+        read_all(rig.client(), known, lost)
+        rig.end()
+        for at in lost:
+            (rig.folder / f"away{at}").rename(rig.folder / f"d{at}")
+    print(f"buckets: all of {len(sets)} sets of {LOST} nodes away: all is read", flush=True)
+
+
+def put_on(client, name, known, doubtful, stop):
+    """Puts objects, some in parts, until told to stop; notes those that were acknowledged."""
+    from botocore.exceptions import BotoCoreError, ClientError
+    chance = random.Random(name)
+    for number in itertools.count():
+        if stop.is_set():
+            return
+        key = f"{name}/{number % 5}"
+        data = chance.randbytes(chance.choice([100, 60_000, 6 * MIB]))
+        digest = hashlib.sha256(data).hexdigest()
+        doubtful.setdefault(key, set()).add(digest)
+        try:
+            if len(data) > 5 * MIB:
+                put_parts(client, key, data)
+            else:
+                client.put_object(Bucket="kills", Key=key, Body=data)
+        except (BotoCoreError, ClientError):
+            return
+        known[key], doubtful[key] = digest, set()
+
+
+def put_parts(client, key, data):
+    """An upload of two parts."""
+    upload = client.create_multipart_upload(Bucket="kills", Key=key)["UploadId"]
+    parts = []
+    for number, piece in enumerate((data[:5 * MIB], data[5 * MIB:]), 1):
+        part = client.upload_part(Bucket="kills", Key=key, UploadId=upload, PartNumber=number,
+                                  Body=piece)
+        parts.append({"PartNumber": number, "ETag": part["ETag"]})
+    client.complete_multipart_upload(Bucket="kills", Key=key, UploadId=upload,
+                                     MultipartUpload={"Parts": parts})
+
+
+def kills(rig):
+    """The server is killed in the middle of puts: each object is an old or a new one, whole."""
+    rig.start()
+    rig.client().create_bucket(Bucket="kills")
+    known, doubtful, chance, whole = {}, {}, random.Random(2), 0
+    for _ in range(KILLS):
+        stop = threading.Event()
+        threads = [threading.Thread(target=put_on, args=(
+            rig.client(1), f"t{at}", known, doubtful, stop)) for at in range(3)]
+        for thread in threads:
+            thread.start()
+        time.sleep(chance.uniform(0.3, 1.5))
+        rig.end(signal.SIGKILL)
+        stop.set()
+        for thread in threads:
+            thread.join()
+        rig.start()
+        client = rig.client()
+        listed = client.list_objects_v2(Bucket="kills").get("Contents", [])
+        found = {entry["Key"]: entry["Size"] for entry in listed}
+        assert set(known) <= set(found), set(known) - set(found)
+        for key, size in found.items():
+            body = client.get_object(Bucket="kills", Key=key)["Body"].read()
+            digest = hashlib.sha256(body).hexdigest()
+            assert len(body) == size, (key, len(body), size)
+            assert digest == known.get(key) or digest in doubtful.get(key, ()), key
+            known[key], doubtful[key] = digest, set()
+            whole += 1
+    rig.end()
+    print(f"buckets: {KILLS} kills, {whole} objects looked at: each is whole", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--kiln", type=Path, required=True)
+    args = parser.parse_args()
+    shutil.rmtree(args.folder, ignore_errors=True)
+    args.folder.mkdir(parents=True)
+    try:
+        # moto brings boto3, and is here for other tests.
+        extra = servers.install(str(args.folder.parent / "moto"))
+    except servers.Unable as error:
+        print(f"skipped: {error}")
+        return 3
+    if extra:
+        sys.path.insert(0, extra)
+    rig = Rig(args.folder, args.kiln.resolve())
+    rig.start()
+    try:
+        known = heal(rig, rig.client())
+        rig.end()
+        any_lost(rig, known)
+        kills(rig)
+    finally:
+        if rig.server.poll() is None:
+            rig.server.kill()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
