@@ -72,6 +72,12 @@ impl Life {
         (bad.len() <= self.m).then_some(node)
     }
 
+    /// Returns whether the pool has more nodes than its code and its manifests need.
+    fn may_shrink(&self) -> bool {
+        // Codes of m = 2 have five shards here, those of m = 1 at most three.
+        self.world.newest().node.len() > 2 * self.m + 1
+    }
+
     fn step(&mut self) {
         let name = format!("f/{}", self.random.below(NAMES));
         let id = format!("n{:02}", self.random.below(self.world.disks.len()));
@@ -115,13 +121,10 @@ impl Life {
                 self.act(format!("add n{at:02}"), |hands| hands.add_node(at));
             }
             13 => drop(self.act("rebalance".into(), |hands| hands.rebalance())),
+            // One that is well is given up while all others are, and enough stay for the code.
+            _ if !self.hurt.is_empty() || !self.world.away.is_empty() || !self.may_shrink() => {}
             14 => drop(self.act(format!("drain {id}"), |hands| hands.drain(&id))),
-            _ => {
-                // One that is well is given up while all others are.
-                if self.hurt.is_empty() && self.world.away.is_empty() {
-                    self.act(format!("forget {id}"), |hands| hands.forget(&id));
-                }
-            }
+            _ => drop(self.act(format!("forget {id}"), |hands| hands.forget(&id))),
         }
     }
 
