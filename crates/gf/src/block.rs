@@ -192,37 +192,6 @@ impl Block {
         self.uses.get(operand as usize).copied().unwrap_or_default()
     }
 
-    /// The most values that are alive at once, those that are loaded counted from their first use:
-    /// up to about 28 stay in registers.
-    pub fn pressure(&self) -> usize {
-        let mut last = vec![0; self.values as usize];
-        let mut first = vec![usize::MAX; self.values as usize];
-        let mut next = 0;
-        for (at, op) in self.ops.iter().enumerate() {
-            for value in op.sources() {
-                let value = value.0 as usize;
-                last[value] = at;
-                first[value] = first[value].min(at);
-            }
-            if !matches!(op, Op::Store { .. }) {
-                if matches!(op, Op::Sum { .. }) {
-                    first[next] = at;
-                }
-                next += 1;
-            }
-        }
-        let mut change = vec![0_isize; self.ops.len() + 1];
-        for (&first, &last) in first.iter().zip(&last).filter(|(first, last)| first < last) {
-            change[first] += 1;
-            change[last] -= 1;
-        }
-        let alive = change.iter().scan(0, |alive, change| {
-            *alive += change;
-            Some(*alive)
-        });
-        alive.max().unwrap_or(0) as usize + 1
-    }
-
     /// Returns what the block does to one byte an operand: the oracle, independent of every kernel.
     /// Operands that are missing count as zero, and so do factors that are left to a call.
     pub fn eval(&self, operands: &[u8]) -> Vec<u8> {

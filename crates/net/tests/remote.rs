@@ -13,7 +13,7 @@ use kiln_store::{
     Operation, StoreError, open_place,
 };
 use kiln_testkit::battery::check_all;
-use kiln_testkit::{Fault, FaultAction, FaultyBackend};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend, pattern};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -63,10 +63,6 @@ fn read(disk: &dyn Backend, name: &str) -> Vec<u8> {
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(0, &mut bytes).unwrap();
     bytes
-}
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 167 + i / 256 * 13 + i / 65_536 * 7) as u8).collect()
 }
 
 #[test]

@@ -20,7 +20,8 @@ mod world;
 
 pub use alone::alone;
 pub use clients::{Client, Cluster, Program};
-pub use faults::{Faults, Random};
+pub use faults::Faults;
+pub use kiln_testkit::Random;
 pub use scheduled_faults::{ScheduledFault, What};
 pub use world::{Ending, World};
 

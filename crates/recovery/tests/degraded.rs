@@ -12,13 +12,8 @@ use kiln_pool::{GetReport, GetRequest, Helpers, NodeConfig, Policy, Pool, PoolCo
 use kiln_recovery::HelpingAgents;
 use kiln_store::{Backend, MemoryBackend, Operation};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
-use kiln_testkit::{Fault, FaultAction, FaultyBackend};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend, pattern};
 use tokio::runtime::Runtime;
-
-/// Bytes that differ wherever a test could confuse them.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 167 + i / 256 * 13 + i / 65_536 * 7) as u8).collect()
-}
 
 /// A pool whose nodes are agents, and one object.
 struct Scene {

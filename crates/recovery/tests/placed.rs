@@ -13,13 +13,8 @@ use kiln_recovery::RepairWatcher;
 use kiln_recovery::{Helper, PlacedRepair, Repaired};
 use kiln_store::{Backend, MemoryBackend, Operation, ShardReader};
 use kiln_stripe::{Node, Settings, Silent, StreamSource};
-use kiln_testkit::{Fault, FaultAction, FaultyBackend};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend, pattern};
 use tokio::runtime::Runtime;
-
-/// Bytes that differ wherever a test could confuse them.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 167 + i / 256 * 13 + i / 65_536 * 7) as u8).collect()
-}
 
 fn name(index: usize) -> String {
     format!("object.{index:02}.kiln")

@@ -8,12 +8,7 @@ use kiln_store::{
     StagedBackend, open_place, write_whole,
 };
 use kiln_testkit::battery::check_all;
-use kiln_testkit::{Bucket, Fault, FaultAction, FaultyBackend};
-
-/// Bytes that differ at every position a test could confuse.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 167 + i / 256 * 13 + 5) as u8).collect()
-}
+use kiln_testkit::{Bucket, Fault, FaultAction, FaultyBackend, pattern};
 
 fn read(disk: &dyn Backend, name: &str) -> Vec<u8> {
     let file = disk.open(name).unwrap();

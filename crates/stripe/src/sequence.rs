@@ -18,13 +18,6 @@ pub struct Sequence(Arc<Mutex<Pick>>);
 
 impl Sequence {
     /// `pick` is asked which of n jobs goes next (a number below n; others are taken modulo n).
-    ///
-    /// ```
-    /// use kiln_stripe::{Sequence, in_parallel};
-    /// let last_first = Sequence::new(|waiting| waiting - 1);
-    /// let lengths = in_parallel(Some(&last_first), vec!["a", "bc"], |_, s| Ok::<_, ()>(s.len()));
-    /// assert_eq!(lengths, Ok(vec![1, 2]));
-    /// ```
     pub fn new(pick: impl FnMut(usize) -> usize + Send + 'static) -> Sequence {
         Sequence(Arc::new(Mutex::new(Box::new(pick))))
     }

@@ -1,5 +1,6 @@
 //! The contract of [`Backend`] as checks, which each crate with a backend runs for its own.
 
+use crate::pattern;
 use kiln_store::{
     Backend, Capabilities, Capability, Existing, NewFile, ReadAt, StoreError, Upload, check_name,
     move_file, write_whole,
@@ -133,11 +134,6 @@ pub static CHECKS: &[Check] = {
         ),
     ]
 };
-
-/// Bytes that differ at every position a test could confuse.
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|i| (i * 167 + i / 256 * 13 + 5) as u8).collect()
-}
 
 fn write(disk: &dyn Backend, name: &str, bytes: &[u8]) {
     write_whole(disk, name, bytes).unwrap();

@@ -1,5 +1,5 @@
 //! Test furniture that several crates share: stores that fail, a simulated bucket, the contract of
-//! backends as checks, numbers from a seed. Only tests depend on it.
+//! backends as checks, numbers from a seed, bytes. Only tests depend on it.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
@@ -12,4 +12,4 @@ pub mod battery;
 pub use bucket::Bucket;
 pub use faulty::{Fault, FaultAction, FaultyBackend};
 pub use fuse::{Failing, Fuse};
-pub use random::Random;
+pub use random::{Random, pattern};

@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use kiln_store::SplitMix64;
 
+/// Bytes that differ at every position a test could confuse.
+pub fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|i| (i * 167 + i / 256 * 13 + i / 65_536 * 7 + 5) as u8).collect()
+}
+
 /// Random numbers that are the same for the same seed.
 #[derive(Debug, Clone)]
 pub struct Random(pub u64);

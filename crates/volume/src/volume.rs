@@ -153,11 +153,6 @@ impl Volume {
         lock(&self.generation).number
     }
 
-    /// Returns whether nothing can be written.
-    pub fn is_read_only(&self) -> bool {
-        self.read_only
-    }
-
     /// Writes, in this order; all of it is durable in all copies of the log when this returns, and
     /// readers see it. Writers that come while another commits wait for it: a server of many
     /// hands over what has come meanwhile as one list, which is one commit.

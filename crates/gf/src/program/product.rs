@@ -22,15 +22,6 @@ const FEW_OPERANDS: usize = 16;
 ///
 /// Preparing costs some microseconds, so keep products rather than matrices. A product may be
 /// used by many threads at once.
-///
-/// ```
-/// use kiln_gf::{Matrix, Product, active};
-/// let product = Product::new(active()?, &Matrix::new(1, 2, vec![1, 2])?);
-/// let mut dst = [0xee; 3];
-/// product.run(&[&[1, 2, 3], &[4, 5, 0x80]], &mut [&mut dst])?;
-/// assert_eq!(dst, [1 ^ 8, 2 ^ 10, 3 ^ 0x1d]);
-/// # Ok::<(), kiln_gf::GfError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Product {
     kernel: &'static dyn Kernel,

@@ -266,15 +266,10 @@ fn indexed(folder: &Path) -> (World, std::path::PathBuf, Vec<String>) {
     (world, path, right)
 }
 
-/// Numbers from a seed (splitmix64).
-fn numbers(mut state: u64) -> impl FnMut(usize) -> usize {
-    move |below| {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % below.max(1) as u64) as usize
-    }
+/// Numbers from a seed.
+fn numbers(state: u64) -> impl FnMut(usize) -> usize {
+    let mut random = kiln_testkit::Random(state);
+    move |below| random.index(below)
 }
 
 /// Damages bytes in one of the ways in which disks do.

@@ -83,18 +83,6 @@ impl Body {
 }
 
 /// An object in shards: its code, geometry and places.
-///
-/// ```
-/// use kiln_pool::layout::{Place, Placed};
-/// use kiln_store::{Digest, SumKind};
-/// let digest = Digest::new(SumKind::Crc32c, &[0; 16]).expect("16 bytes");
-/// let place = |node: &str| Place { node: node.into(), digest };
-/// let placed = Placed {
-///     spec: "rs:1+1".into(), k: 1, alpha: 1, sub_chunk: 4096, segment_stripes: 8,
-///     sums: SumKind::Crc32c, places: vec![place("n0"), place("n1")],
-/// };
-/// assert_eq!(placed.shape().m, 1);
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed {
     /// The code with every parameter written out.

@@ -572,7 +572,6 @@ pub(crate) fn tell(report: &mut ScrubReport, finding: Finding) {
     }
 }
 
-/// Outcome of a scrub as an error, for callers that must have a clean pool.
 impl ScrubReport {
     /// Returns whether everything is as it should be.
     fn judge(&mut self) {
@@ -581,24 +580,5 @@ impl ScrubReport {
             && self.away.is_empty()
             && self.leftovers == self.leftovers_removed
             && self.astray == self.brought_back;
-    }
-
-    /// `Ok` when nothing is damaged.
-    ///
-    /// # Errors
-    /// [`PoolError::NotRecoverable`] when objects cannot be read, [`PoolError::Refused`] when
-    /// damage is left.
-    pub fn into_result(self) -> Result<ScrubReport> {
-        match (self.unreadable, self.damaged) {
-            (0, 0) => Ok(self),
-            (0, damaged) => {
-                let what = format!("{damaged} objects are damaged; repair the pool");
-                Err(PoolError::Refused { what })
-            }
-            (unreadable, _) => {
-                let detail = format!("{unreadable} objects cannot be read");
-                Err(PoolError::NotRecoverable { object: "(several)".into(), detail })
-            }
-        }
     }
 }

@@ -1,5 +1,6 @@
 //! A simulated host's disk: memory with the ways in which disks go wrong.
 
+use kiln_testkit::Random;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,8 +8,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kiln_store::{
     Append, Backend, Extensions, LogFile, Logs, MemoryBackend, Operation, ReadAt, StoreError,
 };
-
-use super::faults::Random;
 
 /// Health of a disk; everything can change while it is used.
 #[derive(Debug)]

@@ -1,42 +1,6 @@
 //! Faults of a simulated run, all from one seed.
 
-use std::time::Duration;
-
-/// Numbers from a seed (Steele, Lea and Flood, "Fast splittable pseudorandom number generators").
-#[derive(Debug, Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    /// The next number.
-    #[expect(clippy::should_implement_trait, reason = "numbers never end")]
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below a limit; 0 below 0.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit.max(1)
-    }
-
-    /// Returns whether something happens that does so once in so many times.
-    pub fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    /// Returns whether something happens that does so `per_mille` times in a thousand.
-    pub fn strikes(&mut self, per_mille: u64) -> bool {
-        self.below(1000) < per_mille
-    }
-
-    /// A time below so many milliseconds, to the microsecond.
-    pub fn millis(&mut self, limit: u64) -> Duration {
-        Duration::from_micros(self.below(limit * 1000))
-    }
-}
+use kiln_testkit::Random;
 
 /// Rates of faults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@ use kiln_files::{EncodeRequest, encode};
 use kiln_plan::{Cluster, Problem, STRATEGIES, SearchBudget};
 use kiln_store::{Backend, MemoryBackend, ShardReader};
 use kiln_stripe::{Node, Settings, Silent, StreamSource};
+use kiln_testkit::Random;
 
-use super::faults::Random;
 use super::*;
 use crate::coordinator::{Outcome, RepairFailure, Share};
 use kiln_net::proto::assignment::{Assignment, Geometry, Peer, SourceFile, TargetFile};

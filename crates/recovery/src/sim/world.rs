@@ -13,7 +13,7 @@ use bytes::Bytes;
 use kiln_store::{MemoryBackend, Operation, StoreError};
 
 use super::disk::{Health, SimDisk};
-use super::faults::{Faults, Random};
+use super::faults::Faults;
 use super::processes::Clients;
 use super::scheduled_faults::ScheduledFault;
 use crate::coordinator::{AgentRequest, Coordinator, Outcome, Share};
@@ -25,6 +25,7 @@ use kiln_net::proto::{Frame, HEADER, Header, Priority};
 use kiln_net::task::Fragment;
 use kiln_net::{Answer, DiskSet};
 use kiln_net::{NetError, NetOperation, Result};
+use kiln_testkit::Random;
 
 /// A connection to a host that cannot be reached is given up after so long.
 const CONNECT: Duration = Duration::from_secs(5);

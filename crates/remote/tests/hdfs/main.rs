@@ -14,12 +14,9 @@ use kiln_store::{
     PlaceInfo, StoreError, write_whole,
 };
 use kiln_testkit::battery::check_all;
+use kiln_testkit::pattern;
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 31 + at / 253 * 7 + 1) as u8).collect()
-}
 
 fn open(url: &str) -> FolderBackend {
     FolderBackend::open(&Location::of(url.as_ref())).unwrap()

@@ -11,12 +11,9 @@ use kiln_store::{
     Backend, BatchRead, Existing, LockAttempt, Locks, NewFile, Objects, PlaceInfo, write_whole,
 };
 use kiln_testkit::battery::check_all;
+use kiln_testkit::pattern;
 
 use server::{open, servers};
-
-fn pattern(len: usize) -> Vec<u8> {
-    (0..len).map(|at| (at * 31 + at / 253 * 7 + 1) as u8).collect()
-}
 
 #[test]
 fn the_contract_of_places_holds() {

@@ -150,12 +150,6 @@ impl FileBackend {
         Self { confined: true, ..self }
     }
 
-    /// Its way of reading.
-    #[must_use]
-    pub fn read_mode(&self) -> ReadMode {
-        self.mode
-    }
-
     /// Opens a folder, creating it (and its parents) if absent.
     pub fn create(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref();

@@ -15,17 +15,6 @@ use crate::Result;
 
 /// A place at which at most so many bytes a second are read and written, together. Names, locks and
 /// opening are not limited.
-///
-/// ```
-/// use std::sync::Arc;
-/// use kiln_store::{Append, Backend, MemoryBackend, PacedBackend};
-/// let disk = PacedBackend::new(Arc::new(MemoryBackend::new()), 100_000_000);
-/// let mut file = disk.append("a", 0)?;
-/// let start = std::time::Instant::now();
-/// (0..10).try_for_each(|_| file.append(&[7; 100_000]))?;
-/// assert!(start.elapsed().as_micros() >= 9_000); // the first byte need not wait
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug)]
 pub struct PacedBackend {
     inner: Arc<dyn Backend>,

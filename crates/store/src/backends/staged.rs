@@ -70,21 +70,6 @@ impl StagedBackend {
     /// for them to read, `id` is kept where the folder is new. What `forgotten` names is removed
     /// from the folder: hints that hold only as long as nobody else writes.
     ///
-    /// ```
-    /// use std::sync::Arc;
-    /// use kiln_store::{Backend, MemoryBackend, StagedBackend};
-    /// let memory = || Arc::new(MemoryBackend::new());
-    /// let (bucket, parts) = (memory(), memory());
-    /// let serve = |parts, id, over| {
-    ///     StagedBackend::serve(bucket.clone(), parts, "me", id, over, &[])
-    /// };
-    /// let served = serve(parts.clone(), "1", false)?;
-    /// // With another folder nobody serves it, unless that one is gone for good.
-    /// assert!(serve(memory(), "2", false).unwrap_err().to_string().contains("\"me\" serves"));
-    /// assert!(serve(memory(), "2", true).is_ok());
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`StoreError::BadPlace`]: somebody else serves it, and it is not to be taken over; the
     /// folder is of another place, or in use. Both places.

@@ -43,18 +43,6 @@ const PIECES_NOISE: f64 = 0.03;
 /// system may know (`kiln_store::longest_read`).
 ///
 /// `None` when there are less than two sizes, or a time that is none.
-///
-/// ```
-/// use kiln_store::device::fit::{Sample, fit};
-/// use kiln_store::device::Combine;
-/// // 100 reads a second, 100 MB/s, whatever the depth.
-/// let samples: Vec<Sample> = [4096, 65536, 1 << 20, 1 << 24]
-///     .map(|bytes| Sample::new(bytes, 1, 0.01 + bytes as f64 / 1e8))
-///     .to_vec();
-/// let model = fit(&samples, 512, &[]).unwrap();
-/// assert_eq!((model.combine, model.parallelism, model.piece_bytes), (Combine::Sum, 1.0, None));
-/// assert!((model.gap_bytes() as f64 / 1e6 - 1.0).abs() < 0.01);
-/// ```
 #[must_use]
 pub fn fit(samples: &[Sample], alignment: u64, pieces: &[u64]) -> Option<DeviceModel> {
     if samples.iter().any(|s| !(s.seconds_each > 0.0 && s.seconds_each.is_finite())) {

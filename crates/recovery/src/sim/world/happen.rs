@@ -5,8 +5,8 @@ use std::time::Duration;
 use kiln_store::{Backend, MemoryBackend};
 
 use super::{Happens, World};
-use crate::sim::faults::Random;
 use crate::sim::scheduled_faults::What;
+use kiln_testkit::Random;
 
 impl World {
     /// A scheduled fault happens.
