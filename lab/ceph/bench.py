@@ -27,6 +27,7 @@ from lab.ceph.moving import moving
 from lab.ceph.whole import whole
 from lab.rig.about import about
 from lab.rig.ceph import Cluster, ClusterError, rados
+from lab.rig.testbed import program
 
 MIB = 1 << 20
 VAN = "technique=reed_sol_van"
@@ -263,7 +264,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (ClusterError, OSError, subprocess.SubprocessError) as trouble:
-        sys.exit(f"bench-ceph: {trouble}")
+    program(main, "bench-ceph")

@@ -32,9 +32,6 @@ from lab.clay.cases import C1, C2, C3, C4, C5, C6
 from lab.clay.losing import Losing
 from lab.online import osds
 from lab.rig.about import about
-from lab.rig.ceph import ClusterError
-from lab.rig.testbed import TestbedError
-from lab.rig.testbed import Unable as NoHosts
 from lab.rig.testbed import able as able_to_have_hosts
 from lab.rig.tools import Failed, Unable
 
@@ -152,7 +149,7 @@ def main():
         able_to_have_hosts()
         if options.orders:
             slow.able()
-    except (Unable, NoHosts) as error:
+    except Unable as error:
         print(f"SKIPPED: {error}", file=sys.stderr)
         return 3
     shutil.rmtree(options.folder, ignore_errors=True)
@@ -181,7 +178,7 @@ def main():
 
     try:
         measure(options, found, write)
-    except (ClusterError, TestbedError, Failed, Unable) as error:
+    except (Failed, Unable) as error:
         print(f"clay: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -24,7 +24,6 @@ import hashlib
 import json
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -40,11 +39,9 @@ from lab.online.cells import KINDS, SIZES, mounted, sized, swept
 from lab.online.study import Samples, Study, key_of, wanted
 from lab.online.targets import ALL, BY_NAME
 from lab.rig.about import about
-from lab.rig.ceph import ClusterError
-from lab.rig.testbed import TestbedError
-from lab.rig.testbed import Unable as NoHosts
+from lab.rig.testbed import program
 from lab.rig.testbed import able as able_to_have_hosts
-from lab.rig.tools import Failed, Unable
+from lab.rig.tools import Unable
 
 # Minutes after which nothing new is begun.
 MINUTES = {"tiny": 5, "quick": 9, "peers": 30, "files": 30, "full": 60 * 24}
@@ -196,11 +193,6 @@ def main():
 
 if __name__ == "__main__":
     try:
-        main()
-    except (Unable, NoHosts) as why:
-        print(f"bench-online: {why}", file=sys.stderr)
-        sys.exit(3)
+        program(main, "bench-online")
     except KeyboardInterrupt:
         sys.exit("bench-online: interrupted; the same command goes on from here")
-    except (Failed, ClusterError, TestbedError, OSError, subprocess.SubprocessError) as why:
-        sys.exit(f"bench-online: {why}")

@@ -14,12 +14,13 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import time
 import uuid
 from pathlib import Path
+
+from lab.rig.testbed import program
+from lab.rig.tools import Failed, free_port
 
 CONF = """\
 [global]
@@ -86,14 +87,8 @@ DISK = 8 << 30
 WAIT = 600  # seconds that anything may take
 
 
-class ClusterError(Exception):
+class ClusterError(Failed):
     """Ends a run with one clear line."""
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def object_classes():
@@ -354,7 +349,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except (ClusterError, OSError, subprocess.SubprocessError) as error:
-        sys.exit(f"cluster: {error}")
+    program(main, "cluster")

@@ -3,23 +3,13 @@
 import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
 
-
-class Unable(Exception):
-    """This machine cannot do it."""
-
-
-def free_port():
-    """A port that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from lab.rig.tools import Unable, free_port
 
 
 def install(folder):
@@ -71,14 +61,17 @@ class Moto:
         urllib.request.urlopen(request, timeout=30).close()
 
 
-def delete(endpoint, path):
-    """Removes an object behind kiln's back, as anybody with rights could."""
+def bucket_at(endpoint, name):
+    """A bucket past kiln, as anybody with rights could have it."""
     import boto3  # moto brings it
+    return boto3.resource("s3", endpoint_url=endpoint, region_name="us-east-1",
+                          aws_access_key_id="key", aws_secret_access_key="secret").Bucket(name)
+
+
+def delete(endpoint, path):
+    """Removes an object behind kiln's back."""
     bucket, key = path.split("/", 1)
-    client = boto3.client(
-        "s3", endpoint_url=endpoint, region_name="us-east-1",
-        aws_access_key_id="key", aws_secret_access_key="secret")
-    client.delete_object(Bucket=bucket, Key=key)
+    bucket_at(endpoint, bucket).Object(key).delete()
 
 
 def environment():
@@ -89,17 +82,9 @@ def environment():
 
 def empty(endpoint, bucket):
     """Removes all objects of a bucket."""
-    import boto3
-    client = boto3.resource(
-        "s3", endpoint_url=endpoint, region_name="us-east-1",
-        aws_access_key_id="key", aws_secret_access_key="secret")
-    client.Bucket(bucket).objects.all().delete()
+    bucket_at(endpoint, bucket).objects.all().delete()
 
 
 def keys(endpoint, bucket):
-    """The keys in a bucket, past kiln."""
-    import boto3
-    client = boto3.resource(
-        "s3", endpoint_url=endpoint, region_name="us-east-1",
-        aws_access_key_id="key", aws_secret_access_key="secret")
-    return [found.key for found in client.Bucket(bucket).objects.all()]
+    """The keys in a bucket."""
+    return [found.key for found in bucket_at(endpoint, bucket).objects.all()]

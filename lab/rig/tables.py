@@ -43,6 +43,13 @@ def tables(report, name=""):
         keys = [key for key in keys if set(cells[key]) - {"", "-"}]
         if rows and keys:
             yield [f"## {name}", "", *table(keys, zip(*(cells[key] for key in keys))), ""]
+        named = [row for row in report if isinstance(row, list) and isinstance(row[-1], list)]
+        if named:  # columns, with a name each
+            cells = zip(*(map(shown, column) for _, column in named))
+            yield [f"## {name}", "", *table([head for head, _ in named], cells), ""]
+        for row in rows if len(rows) < 30 else []:
+            yield from tables({key: value for key, value in row.items() if deep(value)},
+                              f"{name}: {next(iter(row.values()))}")
     elif isinstance(report, dict):
         single = [[f"`{key}`", shown(value)] for key, value in report.items()
                   if not isinstance(value, str) and shown(value)]

@@ -24,6 +24,8 @@ import sys
 import time
 from pathlib import Path
 
+from lab.rig.tools import Failed, Unable
+
 WAIT = 180  # seconds that an agent may take to start or to end
 HOSTS_MAX = 200
 MTU = 1500
@@ -34,12 +36,8 @@ ROUTE = "route add 10.7.0.0/24 dev {device} src {address} congctl cubic"
 UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 
-class TestbedError(Exception):
+class TestbedError(Failed):
     """Ends a run with one clear line."""
-
-
-class Unable(TestbedError):
-    """This machine, or this user, cannot have a test-bed."""
 
 
 def run(*words, check=True, timeout=600, **options):
@@ -341,7 +339,7 @@ def program(main, name, unable=None):
     except Unable as why:
         print(f"{unable or name}: {why}", file=sys.stderr)
         sys.exit(3)
-    except (TestbedError, OSError, subprocess.SubprocessError) as error:
+    except (Failed, OSError, subprocess.SubprocessError) as error:
         sys.exit(f"{name}: {error}")
 
 

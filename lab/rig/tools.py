@@ -1,5 +1,6 @@
 """What the scripts about volumes share."""
 
+import socket
 import subprocess
 
 MIB = 1 << 20
@@ -11,6 +12,13 @@ class Unable(Exception):
 
 class Failed(Exception):
     """Ends a run with what went wrong."""
+
+
+def free_port():
+    """A port that nobody has now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def run(*words, **options):

@@ -10,12 +10,12 @@ what is counted are requests and bytes. Exit code 3: there is no S3 server to be
 import argparse
 import json
 import os
-import platform
 import shutil
-import subprocess
 import sys
+from pathlib import Path
 
 from lab.rig import pool_work
+from lab.rig.about import about
 from lab.rig.buckets import Rig
 from lab.rig.proxy import Proxy
 from lab.rig.s3 import Moto, Unable
@@ -81,17 +81,6 @@ def faults(rig, wanted, longest):
     return pool_work.play(rig, rig.proxy, wanted, longest)
 
 
-def machine():
-    """What this ran on."""
-    with open("/proc/cpuinfo", encoding="utf-8") as file:
-        models = [line.split(":")[1].strip() for line in file if line.startswith("model name")]
-    commit = subprocess.run(["git", "rev-parse", "--short=12", "HEAD"], capture_output=True,
-                            text=True, check=False).stdout.strip()
-    return {"cpu": models[0] if models else platform.machine(), "cores": os.cpu_count(),
-            "load": os.getloadavg()[0], "commit": commit, "python": platform.python_version(),
-            "server": "moto 5.2.1, emulated S3 on this machine"}
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder")
@@ -126,7 +115,8 @@ def measure(options, server):
     """All of it."""
     proxy = Proxy([("127.0.0.1", server.port)] * NODES)
     rig = Rig(options.kiln, os.path.join(options.folder, "work"), server, proxy)
-    headline, report = {}, {"headline": {}, "machine": machine(), "code": CODE}
+    machine = about(Path(options.kiln)) | {"server": "moto 5.2.1, emulated S3 on this machine"}
+    headline, report = {}, {"headline": {}, "machine": machine, "code": CODE}
     if not options.only_faults:
         headline["download_per_lost_byte"], report["weighed"] = weigh(rig, options.quick)
         tell(f"{headline}")

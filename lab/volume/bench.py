@@ -20,7 +20,8 @@ import time
 from pathlib import Path
 
 from lab.rig.about import about
-from lab.rig.tools import Failed, Unable
+from lab.rig.testbed import program
+from lab.rig.tools import Unable
 from lab.volume import sections
 from lab.volume.sections import CODE, REPLICAS
 
@@ -142,10 +143,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except Unable as why:
-        print(f"bench-volume: {why}", file=sys.stderr)
-        sys.exit(3)
-    except Failed as why:
-        sys.exit(f"bench-volume: {why}")
+    program(main, "bench-volume")

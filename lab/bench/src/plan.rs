@@ -9,7 +9,6 @@
 mod codes;
 mod recovery;
 mod small;
-mod page;
 
 use crate::BenchError;
 use crate::figures;
@@ -62,7 +61,7 @@ struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        figures::write(folder, "plan", &report, Some(&report.markdown()))?;
+        figures::write(folder, "plan", &report, None)?;
         parts(options, &report.machine.commit).forget();
     }
     println!("{}", report.headline());
@@ -95,6 +94,23 @@ fn measure(options: &Options<'_>) -> Result<Report, BenchError> {
     Ok(Report { machine, quick: options.quick, codes, small, traffic, recoveries })
 }
 
+impl Report {
+    /// Worst load, bandwidth and time of every code, and how far recoveries are above their bounds.
+    fn headline(&self) -> String {
+        let rows = self.codes.iter().map(|code| {
+            let (load, bandwidth) =
+                (code.range(|block| block.load_mib).1, code.range(|block| block.bandwidth_mib).1);
+            let ms = code.range(|block| block.dag_ms + block.plan_ms).1;
+            (code.code.clone(), serde_json::json!([load, bandwidth, ms]))
+        });
+        let recoveries = self.recoveries.iter().map(|found| {
+            let name = format!("{} over {} to {}", found.code, found.survivors, found.to());
+            (format!("{name}, {} stripes", found.stripes), serde_json::json!(found.above()))
+        });
+        serde_json::Value::Object(rows.chain(recoveries).collect()).to_string()
+    }
+}
+
 /// The repair of one chunk, a node for each chunk.
 fn problem(codec: &Codec, lost: usize) -> Result<Problem, PlanError> {
     let available: Vec<usize> = (0..codec.shape().n()).filter(|&i| i != lost).collect();
@@ -110,12 +126,19 @@ mod tests {
         let out = tempfile::tempdir().unwrap();
         let options = Options { tiny: true, quick: true, out: Some(out.path()) };
         let report = measure(&options).unwrap();
-        let page = report.markdown();
-        assert!(page.contains("| clay:2+2 | 3 | 256.0 | 512.0 | 512.0 | 0.00% |"), "{page}");
-        assert!(page.contains("(256.0, 512.0), (320.0, 448.0), (384.0, 384.0)"), "{page}");
-        assert!(page.contains("| clay:2+2 | 0 | (4, 8), (5, 7), (6, 6) |"), "{page}");
-        assert!(page.contains("| butterfly:4+2 | 0 | (8, 27)"), "{page}");
-        assert!(page.contains("| clay:2+2 | 6 | 30 | survivors |"), "{page}");
+        let code = &report.codes[0];
+        assert_eq!((&code.code[..], code.blocks.len()), ("clay:2+2", 3));
+        assert_eq!(code.range(|block| block.load_mib), (256.0, 256.0));
+        assert_eq!(code.range(|block| block.bandwidth_mib), (512.0, 512.0));
+        assert!(code.blocks.iter().all(|block| block.bound_mib == Some(512.0)));
+        assert_eq!(code.frontier, [(256.0, 512.0), (320.0, 448.0), (384.0, 384.0)]);
+        let small = |at: usize| (report.small[at].code, report.small[at].lost);
+        assert_eq!([small(0), small(1)], [("clay:2+2", 0), ("butterfly:4+2", 0)]);
+        assert_eq!(report.small[0].frontier, [(4, 8), (5, 7), (6, 6)]);
+        assert_eq!(report.small[1].frontier[0], (8, 27));
+        let found = &report.recoveries[0];
+        assert_eq!((&found.code[..], found.survivors, found.stripes), ("clay:2+2", 6, 30));
+        assert_eq!(found.to(), "survivors");
         assert!(report.headline().contains("clay:2+2"));
         let within = |found: &Recovery| found.makespan_mib >= found.bound_mib - 1e-6;
         assert!(report.recoveries.iter().all(within));

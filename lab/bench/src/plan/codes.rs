@@ -205,10 +205,4 @@ impl Code {
         let values = || self.blocks.iter().map(&pick);
         (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max))
     }
-
-    /// How far the traffic of the worst block is above the bound.
-    pub(super) fn above(&self) -> Option<f64> {
-        let above = |block: &Block| block.bound_mib.map(|bound| block.bandwidth_mib / bound - 1.0);
-        self.blocks.iter().map(above).try_fold(0.0, |worst, next| Some(f64::max(worst, next?)))
-    }
 }

@@ -14,7 +14,7 @@ use std::time::Instant;
 /// From here on a recovery is planned once, not with three layouts.
 const LARGE: usize = 10_000;
 /// What single stripes are planned with, to compare.
-pub(super) const ALONE: [&str; 3] = ["central", "hub", "pipeline"];
+const ALONE: [&str; 3] = ["central", "hub", "pipeline"];
 
 /// A recovery to be planned: a code, machines left, stripes, new machines (none: spread over those
 /// that are left).
