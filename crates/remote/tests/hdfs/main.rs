@@ -2,6 +2,8 @@
 //! real HDFS: the contract of places, long files, faults, refusals.
 
 mod fake;
+#[path = "../shared/locks.rs"]
+mod locks;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,11 +12,12 @@ use std::time::{Duration, Instant};
 use fake::{Fake, Faults, block_file};
 use kiln_remote::hdfs::FolderBackend;
 use kiln_store::{
-    Backend, BatchRead, Existing, Locality, Located, Location, LockAttempt, Locks, NewFile,
-    PlaceInfo, StoreError, write_whole,
+    Backend, BatchRead, Existing, Locality, Located, Location, Locks, NewFile, PlaceInfo,
+    StoreError, write_whole,
 };
 use kiln_testkit::battery::check_all;
 use kiln_testkit::pattern;
+use locks::{never_together, taken_over};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
@@ -236,13 +239,7 @@ fn two_programs_never_have_the_lock_together() {
     for (_, folder) in all() {
         let url = folder();
         let (one, two) = (open(&url), open(&url));
-        let held = one.lock(false).unwrap();
-        assert!(held.is_some() && two.lock(false).unwrap().is_none());
-        assert!(two.lock_holder().unwrap().contains("process"));
-        assert!(one.list().unwrap().is_empty());
-        write_whole(&one, "a", b"under the lock").unwrap();
-        drop(held);
-        assert!(two.lock(false).unwrap().is_some());
+        never_together(&one, &two);
     }
 }
 
@@ -250,29 +247,8 @@ fn two_programs_never_have_the_lock_together() {
 fn a_lock_whose_holder_is_gone_is_taken_over_and_the_late_one_writes_no_more() {
     for (_, folder) in all() {
         let url = folder();
-        let (disk, other) = (open(&url), open(&url));
-        // As a process that was killed leaves it.
-        write_whole(&other, ".kiln-lock", b"process 7 on elsewhere\n").unwrap();
-        assert!(disk.lock(false).unwrap().is_none());
-        assert_eq!(disk.lock_holder().unwrap(), "process 7 on elsewhere");
-        let attempt = disk.lock_within(Duration::from_secs(120)).unwrap();
-        assert!(matches!(attempt, LockAttempt::Granted { .. }), "{attempt:?}");
-        write_whole(&disk, "a", b"mine").unwrap();
-        // Somebody else has it, who believed that this one was gone: at the next sign of life that
-        // is noticed, and nothing more is written.
-        write_whole(&other, ".kiln-lock", b"process 8\n").unwrap();
-        let begin = Instant::now();
-        let fenced = loop {
-            match write_whole(&disk, "a", b"late") {
-                Err(error) => break error,
-                Ok(()) => assert!(begin.elapsed() < Duration::from_secs(120), "never fenced"),
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        };
-        assert!(fenced.is_fenced(), "{fenced}");
-        drop(attempt);
-        // The other's lock was left alone.
-        assert!(other.lock(false).unwrap().is_none());
+        let left = b"process 7 on elsewhere\n";
+        taken_over(&open(&url), &open(&url), left, b"process 8\n");
     }
 }
 

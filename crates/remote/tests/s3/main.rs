@@ -1,18 +1,18 @@
 //! The backend against real servers: the contract of places, long objects, pages, refusals.
 
+#[path = "../shared/locks.rs"]
+mod locks;
 mod server;
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use kiln_store::{
-    Backend, BatchRead, Existing, LockAttempt, Locks, NewFile, Objects, PlaceInfo, write_whole,
-};
+use kiln_store::{Backend, BatchRead, Existing, Locks, NewFile, Objects, PlaceInfo, write_whole};
 use kiln_testkit::battery::check_all;
 use kiln_testkit::pattern;
 
+use locks::{never_together, taken_over};
 use server::{open, servers};
 
 #[test]
@@ -101,13 +101,7 @@ fn what_is_replaced_while_it_is_read_is_never_mixed() {
 fn two_programs_never_have_the_lock_together() {
     for (_, server) in servers() {
         let (one, two) = (server.place("lock"), server.place("lock"));
-        let held = one.lock(false).unwrap();
-        assert!(held.is_some() && two.lock(false).unwrap().is_none());
-        assert!(two.lock_holder().unwrap().contains("process"));
-        assert!(one.list().unwrap().is_empty());
-        write_whole(&one, "a", b"under the lock").unwrap();
-        drop(held);
-        assert!(two.lock(false).unwrap().is_some());
+        never_together(&one, &two);
     }
 }
 
@@ -138,30 +132,8 @@ fn a_missing_bucket_and_wrong_credentials_are_said() {
 #[test]
 fn a_lock_whose_holder_is_gone_is_taken_over_and_the_late_one_writes_no_more() {
     for (_, server) in servers().into_iter().filter(|(name, _)| *name == "moto") {
-        let disk = server.place("gone");
-        // As a process that was killed leaves it.
-        write_whole(&server.place("gone"), ".kiln-lock", b"id\n1\nprocess 7 on elsewhere\n")
-            .unwrap();
-        assert!(disk.lock(false).unwrap().is_none());
-        assert_eq!(disk.lock_holder().unwrap(), "process 7 on elsewhere");
-        let attempt = disk.lock_within(Duration::from_secs(120)).unwrap();
-        assert!(matches!(attempt, LockAttempt::Granted { .. }), "{attempt:?}");
-        write_whole(&disk, "a", b"mine").unwrap();
-        // Somebody else has it, who believed that this one was gone: at the next sign of life that
-        // is noticed, and nothing more is written.
-        write_whole(&server.place("gone"), ".kiln-lock", b"other\n1\nprocess 8\n").unwrap();
-        let begin = Instant::now();
-        let fenced = loop {
-            match write_whole(&disk, "a", b"late") {
-                Err(error) => break error,
-                Ok(()) => assert!(begin.elapsed() < Duration::from_secs(120), "never fenced"),
-            }
-            std::thread::sleep(Duration::from_millis(200));
-        };
-        assert!(fenced.is_fenced(), "{fenced}");
-        drop(attempt);
-        // The other's lock was left alone.
-        assert!(server.place("gone").lock(false).unwrap().is_none());
+        let left = b"id\n1\nprocess 7 on elsewhere\n";
+        taken_over(&server.place("gone"), &server.place("gone"), left, b"other\n1\nprocess 8\n");
     }
 }
 
