@@ -1,6 +1,7 @@
 //! The command line: all commands, and how words become one of them. To add a command, write
 //! `cmd/x.rs` and a variant of [`Command`].
 
+mod advise;
 pub(crate) mod agent;
 mod multi_object;
 mod codes;
@@ -103,6 +104,7 @@ pub enum Command {
     Serve(serve::Serve),
     S3(s3::S3),
     Codes(codes::Codes),
+    Advise(advise::Advise),
     Plan(plan::Plan),
     Agent(agent::Agent),
     Key(key::Key),
@@ -137,6 +139,7 @@ impl Command {
             Command::Serve(command) => command.run(setup),
             Command::S3(command) => command.run(setup),
             Command::Codes(command) => command.run(setup),
+            Command::Advise(command) => command.run(setup),
             Command::Plan(command) => command.run(setup),
             Command::Agent(command) => command.run(setup),
             Command::Key(command) => command.run(setup),
@@ -167,6 +170,7 @@ impl Command {
             Command::Coordinator(_)
             | Command::Agent(_)
             | Command::Codes(_)
+            | Command::Advise(_)
             | Command::Ls(_)
             | Command::Plan(_)
             | Command::Nbd(_)

@@ -43,7 +43,8 @@ impl Down {
     /// Returns whether a stripe lacks the chunk that was here.
     fn lacks(&self, stripe: u32, homes: &Homes) -> bool {
         let place = homes.of(self.node).binary_search(&stripe);
-        place.is_ok_and(|place| place as f64 >= self.passed.floor()) && !self.ahead.contains(&stripe)
+        place.is_ok_and(|place| place as f64 >= self.passed.floor())
+            && !self.ahead.contains(&stripe)
     }
 }
 
@@ -188,11 +189,14 @@ impl State for Pool {
             return self.fail(pool, homes, rng);
         }
         if hours >= detection {
-            let Some(down) = hidden.and_then(|at| self.down.get_mut(at)) else { return Risk::Chance(0.0) };
+            let Some(down) = hidden.and_then(|at| self.down.get_mut(at)) else {
+                return Risk::Chance(0.0);
+            };
             down.detected_at = self.now;
             let node = down.node;
             let with = self.several.iter().filter(|(_, nodes)| nodes.contains(&node));
-            let with: Vec<(u32, usize)> = with.map(|(&stripe, nodes)| (stripe, nodes.len())).collect();
+            let with: Vec<(u32, usize)> =
+                with.map(|(&stripe, nodes)| (stripe, nodes.len())).collect();
             with.into_iter().for_each(|(stripe, before)| self.enqueue(stripe, before));
         } else if self.queue.is_empty() {
             first.map(|first| self.down.remove(first));

@@ -87,7 +87,11 @@ fn ten_thousand_nodes_are_played_in_seconds() {
     };
     let played = simulate(&pool, &effort(200)).unwrap();
     let solved = pool.chain().unwrap();
-    println!("played {:.2}, solved {:.2}, {played:?}", played.nines_a_year(), solved.nines_a_year());
+    println!(
+        "played {:.2}, solved {:.2}, {played:?}",
+        played.nines_a_year(),
+        solved.nines_a_year()
+    );
     assert_eq!(played.rises_a_year.len(), 4);
     assert!((played.nines_a_year() - solved.nines_a_year()).abs() < 1.0);
 }

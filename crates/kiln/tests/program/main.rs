@@ -4,6 +4,7 @@
 //! and repair (200), KILN_HAVOC_ROUNDS that of random damages (60), KILN_BIG the size of the
 //! streamed object of the memory test (1GiB), KILN_PROGRAM another binary.
 
+mod advise;
 mod agent_havoc;
 mod agent_plans;
 mod agent_pool;
