@@ -107,18 +107,22 @@ impl PoolModel {
         let chunks = self.tolerance.chunks();
         let nodes = self.nodes as f64;
         within("nodes", nodes, chunks as f64..=1e6, "as many as chunks, to a million")?;
-        if self.placement == Placement::Groups && self.nodes % chunks != 0 {
+        if self.placement == Placement::Groups && !self.nodes.is_multiple_of(chunks) {
             let expected = "in groups there are a multiple of the chunks of a stripe";
             return Err(DurabilityError::Number { what: "nodes", value: nodes, expected });
-        }
-        if let Placement::Spread { stripes } = self.placement {
-            within("stripes", stripes as f64, 1.0..=1e15, "from 1 to 1e15")?;
         }
         let expected = "failures of a node a year are above 0, to 1000";
         within("failures_per_year", self.failures_per_year, 1e-12..=1000.0, expected)?;
         within("detection_hours", self.detection_hours, 0.0..=1e6, "from 0 to a million hours")?;
         within("repair_hours", self.repair_hours, 1e-9..=1e6, "above 0, to a million hours")?;
-        within("bad_chunks", self.bad_chunks, 0.0..=1.0, "a part from 0 to 1")
+        within("bad_chunks", self.bad_chunks, 0.0..=1.0, "a part from 0 to 1")?;
+        if let Placement::Spread { stripes } = self.placement {
+            within("stripes", stripes as f64, 1.0..=1e15, "from 1 to 1e15")?;
+            let busy = nodes * self.failures_per_year * self.repair_hours / HOURS_A_YEAR;
+            let expected = "nodes are rebuilt faster than they fail: this is below 0.9";
+            within("part of the time in which the pool repairs", busy, 0.0..=0.9, expected)?;
+        }
+        Ok(())
     }
 
     /// Returns the number of stripes that have a chunk on each of `lost` nodes that were lost
@@ -263,7 +267,9 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_refused_by_name() {
-        let wrong: [(&str, fn(&mut PoolModel)); 6] = [
+        type Change = fn(&mut PoolModel);
+        let wrong: [(&str, Change); 7] = [
+            ("part of the time in which the pool repairs", |pool| pool.repair_hours = 20_000.0),
             ("nodes", |pool| pool.nodes = 13),
             ("nodes", |pool| pool.placement = Placement::Groups),
             ("stripes", |pool| pool.placement = Placement::Spread { stripes: 0 }),

@@ -60,11 +60,22 @@ pub(super) struct Pool {
     queue: BTreeSet<(Reverse<usize>, u32)>,
     /// Hours that the first of them has been rebuilt for.
     begun: f64,
+    /// How many stripes have lost 2, 3, ... chunks.
+    counts: Vec<usize>,
 }
 
 impl Pool {
     fn detected(&self, node: u32) -> bool {
         self.down.iter().any(|down| down.node == node && down.detected_at <= self.now)
+    }
+
+    /// Counts a stripe that had lost `before` chunks and puts it where it belongs now.
+    fn recount(&mut self, stripe: u32, before: usize) {
+        let now = self.several.get(&stripe).map_or(0, Vec::len);
+        self.counts.resize(self.counts.len().max(now.max(before) + 1), 0);
+        self.counts[before] = self.counts[before].saturating_sub(1);
+        self.counts[now] += 1;
+        self.enqueue(stripe, before);
     }
 
     /// Puts a stripe into the queue, or out of it.
@@ -74,6 +85,14 @@ impl Pool {
         if nodes.iter().any(|&node| self.detected(node)) {
             self.queue.insert((Reverse(nodes.len()), stripe));
         }
+    }
+
+    /// Returns the hours until the worst stripes are all better.
+    fn until_better(&self, homes: &Homes) -> f64 {
+        let worst = self.queue.first().map(|&(Reverse(lost), _)| lost);
+        let count =
+            self.queue.iter().take_while(|&&(Reverse(lost), _)| Some(lost) == worst).count();
+        count as f64 * homes.hours - self.begun
     }
 
     /// Rebuilds a chunk of the worst stripe.
@@ -88,7 +107,7 @@ impl Pool {
             true => self.several.remove(&stripe),
             false => self.several.insert(stripe, nodes),
         };
-        self.enqueue(stripe, before);
+        self.recount(stripe, before);
         if let Some(down) = self.down.iter_mut().find(|down| down.node == node) {
             down.ahead.insert(stripe);
         }
@@ -127,7 +146,7 @@ impl Pool {
                 Risk::Chance(chance) => fine *= 1.0 - chance,
             }
         }
-        worse.into_iter().for_each(|(stripe, before)| self.enqueue(stripe, before));
+        worse.into_iter().for_each(|(stripe, before)| self.recount(stripe, before));
         if certain { Risk::Certain } else { Risk::Chance(1.0 - fine) }
     }
 }
@@ -159,18 +178,26 @@ impl State for Pool {
 
     fn step(&mut self, pool: &PoolModel, homes: &Homes, rng: &mut Rng) -> Risk {
         let failure = until_failure(pool, pool.nodes - self.down.len(), rng);
-        let hidden = self.down.iter().position(|down| down.detected_at > self.now);
-        let detection = hidden.map_or(f64::INFINITY, |at| self.down[at].detected_at - self.now);
+        let hidden = self.down.iter().find(|down| down.detected_at > self.now);
+        let detection = hidden.map_or(f64::INFINITY, |down| down.detected_at - self.now);
+        let hidden = hidden.map(|down| down.node);
         let first = self.down.iter().position(|down| down.detected_at <= self.now);
         let repair = match (self.queue.is_empty(), first) {
-            (false, _) => homes.hours - self.begun,
+            (false, _) => self.until_better(homes),
             (true, Some(first)) => self.down[first].left(homes) * homes.hours,
             (true, None) => f64::INFINITY,
         };
         let hours = failure.min(detection).min(repair).max(0.0);
         self.now += hours;
-        match (self.queue.is_empty(), first) {
-            (false, _) => self.begun += hours,
+        let idle = self.queue.is_empty();
+        match (idle, first) {
+            (false, _) => {
+                // All chunks that were due until now.
+                let total = self.begun + hours;
+                let due = (total / homes.hours + 1e-9).floor();
+                (0..due as usize).for_each(|_| self.rebuild_worst(homes));
+                self.begun = (total - due * homes.hours).max(0.0);
+            }
             (true, Some(first)) => {
                 let down = &mut self.down[first];
                 let (all, left) = (homes.of(down.node).len() as f64, down.left(homes));
@@ -189,25 +216,21 @@ impl State for Pool {
             return self.fail(pool, homes, rng);
         }
         if hours >= detection {
-            let Some(down) = hidden.and_then(|at| self.down.get_mut(at)) else {
-                return Risk::Chance(0.0);
-            };
-            down.detected_at = self.now;
-            let node = down.node;
+            let Some(node) = hidden else { return Risk::Chance(0.0) };
+            let found = self.down.iter_mut().filter(|down| down.node == node);
+            found.for_each(|down| down.detected_at = self.now);
             let with = self.several.iter().filter(|(_, nodes)| nodes.contains(&node));
             let with: Vec<(u32, usize)> =
                 with.map(|(&stripe, nodes)| (stripe, nodes.len())).collect();
             with.into_iter().for_each(|(stripe, before)| self.enqueue(stripe, before));
-        } else if self.queue.is_empty() {
+        } else if idle {
             first.map(|first| self.down.remove(first));
-        } else {
-            self.rebuild_worst(homes);
         }
         Risk::Chance(0.0)
     }
 
     fn level(&self) -> usize {
-        let several = self.several.values().map(Vec::len).max();
+        let several = (2..self.counts.len()).rev().find(|&lost| self.counts[lost] > 0);
         several.unwrap_or(usize::from(!self.down.is_empty()))
     }
 
