@@ -239,8 +239,12 @@ impl Site {
     /// A loss was not reached within the effort of a command.
     pub fn play(&self, row: &Advice, seed: u64) -> Result<Estimate, Failure> {
         let Some(pool) = &row.pool else { return Err(impossible("there are too few nodes")) };
-        let stripes = (self.data / self.object).clamp(1, PLAYED_STRIPES);
-        let pool = PoolModel { placement: Placement::Spread { stripes }, ..pool.clone() };
-        simulate(&pool, &Effort { rises: 300, trials: 200_000, seed }).map_err(impossible)
+        let all = (self.data / self.object).max(1);
+        let stripes = all.min(PLAYED_STRIPES);
+        // Each stands for many objects, with as many chunks that may prove unreadable.
+        let bad_chunks = (pool.bad_chunks * all as f64 / stripes as f64).min(1.0);
+        let placement = Placement::Spread { stripes };
+        let pool = PoolModel { placement, bad_chunks, ..pool.clone() };
+        simulate(&pool, &Effort { rises: 200, trials: 50_000, seed }).map_err(impossible)
     }
 }
