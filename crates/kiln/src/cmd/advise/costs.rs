@@ -72,6 +72,9 @@ pub struct Advice {
     pub pool: Option<PoolModel>,
 }
 
+/// A change of one assumption.
+type Change = fn(&mut PoolModel);
+
 fn impossible(error: impl std::fmt::Display) -> Failure {
     Failure::Flag { flag: "kiln advise", problem: error.to_string() }
 }
@@ -148,7 +151,7 @@ pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Resul
         Err(error) => return Err(impossible(error)),
     };
     row.nines = -row.loss_a_year.log10();
-    let doubled: [(&'static str, fn(&mut PoolModel)); 4] = [
+    let doubled: [(&'static str, Change); 4] = [
         ("failures of nodes", |pool| pool.failures_per_year *= 2.0),
         ("time of repair", |pool| pool.repair_hours *= 2.0),
         ("time of detection", |pool| pool.detection_hours *= 2.0),
