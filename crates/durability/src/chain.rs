@@ -2,7 +2,9 @@
 
 use crate::DurabilityError;
 use crate::error::within;
-use crate::model::HOURS_A_YEAR;
+
+/// Hours of a year of 365 days.
+pub const HOURS_A_YEAR: f64 = 8760.0;
 
 /// The most states of a chain.
 const STATES_MAX: usize = 1024;

@@ -1,7 +1,7 @@
 //! Durability of erasure-coded pools: the chance that a year loses data.
 //!
-//! A [`PoolModel`] says how many nodes there are, how often one fails, how long a repair takes, which
-//! losses the code survives ([`Tolerance`]) and how stripes lie on nodes ([`Placement`]).
+//! A [`PoolModel`] says how many nodes there are, how often one fails, how long a repair takes,
+//! which losses the code survives ([`Tolerance`]) and how stripes lie on nodes ([`Placement`]).
 //! [`PoolModel::chain`] turns it into a [`Chain`] of failures and repairs, which is solved exactly;
 //! [`simulate`] plays the same pool event by event, and reaches losses that happen once in many
 //! million years by splitting: states with more losses than before are kept and played on from.
@@ -32,7 +32,7 @@ mod chain;
 mod model;
 mod simulate;
 
-pub use chain::Chain;
+pub use chain::{Chain, HOURS_A_YEAR};
 pub use error::DurabilityError;
-pub use model::{HOURS_A_YEAR, Placement, PoolModel, Tolerance};
+pub use model::{Placement, PoolModel, Tolerance};
 pub use simulate::{Effort, Estimate, simulate};

@@ -1,10 +1,7 @@
 //! Pools in numbers.
 
 use crate::error::within;
-use crate::{Chain, DurabilityError};
-
-/// Hours of a year of 365 days.
-pub const HOURS_A_YEAR: f64 = 8760.0;
+use crate::{Chain, DurabilityError, HOURS_A_YEAR};
 
 /// The losses that a code survives: for each number of lost chunks of a stripe, the part of all
 /// patterns that can be rebuilt.
@@ -137,8 +134,8 @@ impl PoolModel {
     /// Returns the number of stripes that have lost the most chunks, `lost` of them, when they come
     /// to it, and the hours until they are rebuilt. The next node fails at any moment of a repair,
     /// when a part of the stripes is rebuilt already, and that again and again: of those that would
-    /// be hit a half is left for two nodes, a third for three. Once one loss of a stripe is known its
-    /// repair begins, so detection counts where two nodes fail within its time.
+    /// be hit a half is left for two nodes, a third for three. Once one loss of a stripe is known
+    /// its repair begins, so detection counts where two nodes fail within its time.
     fn worst(&self, lost: usize) -> (f64, f64) {
         let (detection, repair) = (self.detection_hours, self.repair_hours);
         match (self.placement, lost) {
@@ -154,9 +151,9 @@ impl PoolModel {
     }
 
     /// Builds the chain of the pool. Its state is the number of chunks that the worst stripe has
-    /// lost. Where stripes are spread, the next failure makes a stripe worse if it hits one of those
-    /// that are worst now, of which there are fewer the more nodes they have lost; and these are
-    /// rebuilt first. [`simulate`](crate::simulate) shows how near this is.
+    /// lost. Where stripes are spread, the next failure makes a stripe worse if it hits one of
+    /// those that are worst now, of which there are fewer the more nodes they have lost; and these
+    /// are rebuilt first. [`simulate`](crate::simulate) shows how near this is.
     ///
     /// # Errors
     /// As [`PoolModel::check`].

@@ -1,10 +1,10 @@
 //! The same pool, event by event, with rare losses reached by splitting.
 //!
-//! The *level* of a moment is the number of chunks that the worst stripe has lost. A loss of data is
-//! reached level by level: each stage begins many trials at states in which the level has just risen
-//! and ends each when the level falls again. Every further rise in between is counted, and its state
-//! kept for the next stage. The rate of rises to a level is the rate of rises to the one below times
-//! the mean number of further rises in a trial, which is large enough to be counted.
+//! The *level* of a moment is the number of chunks that the worst stripe has lost. A loss of data
+//! is reached level by level: each stage begins many trials at states in which the level has just
+//! risen and ends each when the level falls again. Every further rise in between is counted, and
+//! its state kept for the next stage. The rate of rises to a level is the rate of rises to the one
+//! below times the mean number of further rises in a trial, which is large enough to be counted.
 
 mod groups;
 mod spread;

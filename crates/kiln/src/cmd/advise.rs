@@ -238,8 +238,8 @@ impl Advise {
         Ok(found)
     }
 
-    /// Returns codes that survive what is asked for on these nodes, whatever they store: the nearest
-    /// to a wish that none meets.
+    /// Returns codes that survive what is asked for on these nodes, whatever they store: the
+    /// nearest to a wish that none meets.
     fn nearest(&self) -> Result<Vec<Codec>, Failure> {
         let mut found = Vec::new();
         for lose in (1..=self.lose).rev() {
