@@ -92,27 +92,12 @@ impl Codec {
 
     /// Returns whether a chunk may be read and computed in ranges of sub-chunks. Not with packets:
     /// there a sub-chunk is not one range of bytes, so that only whole chunks are read.
-    ///
-    /// ```
-    /// use kiln_code::Codec;
-    /// assert!(Codec::new(&"liberation:4+2".parse()?)?.sliceable());
-    /// assert!(!Codec::new(&"liberation:4+2,packet=512".parse()?)?.sliceable());
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn sliceable(&self) -> bool {
         self.code.packet().is_none()
     }
 
     /// The shard that each chunk is in Ceph, where data need not come first (the chunk mapping of
     /// its interface): bare chunk files have these numbers.
-    ///
-    /// ```
-    /// use kiln_code::Codec;
-    /// assert_eq!(Codec::new(&"rs:2+1".parse()?)?.mapping(), [0, 1, 2]);
-    /// let codec = Codec::new(&"plugin=lrc k=4 m=2 l=3".parse()?)?;
-    /// assert_eq!(codec.mapping(), [0, 1, 4, 5, 3, 7, 2, 6]);
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn mapping(&self) -> Vec<usize> {
         self.code.mapping()
     }
@@ -149,14 +134,6 @@ impl Codec {
     ///
     /// # Errors
     /// As [`Codec::repair_plan`].
-    ///
-    /// ```
-    /// use kiln_code::{Codec, RebuildMethod};
-    /// let codec = Codec::new(&"clay:4+2".parse()?)?;
-    /// let choice = codec.choose(&[0], &[1, 2, 3, 4, 5])?;
-    /// assert_eq!((choice.strategy, choice.helpers.len()), (RebuildMethod::Repair, 5));
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
         let (lost, available) = self.sorted(lost, available)?;
         self.code.choose(&lost, &available)
@@ -259,15 +236,6 @@ impl Codec {
 
     /// The plan that reads those k whole chunks that cost the least; where they are not enough, as
     /// of codes that are not MDS, that of [`Codec::decode_plan`].
-    ///
-    /// ```
-    /// use kiln_code::Codec;
-    /// let codec = Codec::new(&"rs:2+2".parse()?)?;
-    /// let plan = codec.cheapest_decode_plan(&[3], &[0, 1, 2], |chunk| (3 - chunk) as f64)?;
-    /// let read: Vec<usize> = plan.helpers().iter().map(|helper| helper.chunk).collect();
-    /// assert_eq!(read, [1, 2]);
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     ///
     /// # Errors
     /// As [`Codec::repair_plan`].

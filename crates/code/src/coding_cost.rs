@@ -7,16 +7,6 @@ const UPDATES_MAX: usize = 128;
 
 /// Operations for each byte of data. A stripe's work divided by its data, so that codes of one
 /// (k, m) can be compared.
-///
-/// ```
-/// use kiln_code::Codec;
-/// let cost = Codec::new(&"rdp:4+2".parse()?)?.coding_cost()?;
-/// assert_eq!(cost.xors, 2.0 * 3.0 / 4.0); // k-1 XORs for each of two parity bytes in four
-/// assert_eq!(cost.multiplications, 0.0);
-/// let cost = Codec::new(&"rs:4+2".parse()?)?.coding_cost()?;
-/// assert_eq!(cost.updates, 2.0);
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct CodingCost {
     /// Multiplications in GF(2^8) of an encode, a byte of data.

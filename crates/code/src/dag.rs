@@ -115,13 +115,6 @@ impl Dag {
     /// The graph that moves chunks of `sub_chunks` sub-chunks as they are: each sub-chunk that is
     /// read is made at the same place.
     ///
-    /// ```
-    /// let dag = kiln_code::Dag::copy(&[4], 2)?;
-    /// assert_eq!(dag.eval(&[5, 7])?, [5, 7]);
-    /// assert_eq!((dag.reads()[0].chunk, dag.outputs()[0].0.chunk), (4, 4));
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
-    ///
     /// # Errors
     /// A chunk is named twice.
     pub fn copy(chunks: &[usize], sub_chunks: usize) -> Result<Dag, CodeError> {

@@ -4,15 +4,6 @@ use crate::order::{Layers, ORDERS, Order};
 use crate::{CodeError, Codec, RebuildMethod};
 
 /// Cost of an order for the repairs of a code, in runs (reads of one helper).
-///
-/// ```
-/// use kiln_code::{Codec, OrderCost};
-/// let codec = Codec::new(&"clay:16+2".parse()?)?;
-/// let costs = OrderCost::of_all(&codec, None)?;
-/// let total = |name| costs.iter().find(|cost| cost.order == name).map(|cost| cost.s_total);
-/// assert_eq!((total("natural"), total("gray")), (Some(1022), Some(520))); // Table IV
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct OrderCost {
     /// The value of `order=`.

@@ -34,10 +34,6 @@ pub fn is_attributes(name: &str) -> bool {
 }
 
 /// The folder that a name is in, the one that this is in, and so on.
-///
-/// ```
-/// assert!(kiln_folders::folders_of("a/b/c").eq(["a/b", "a"]));
-/// ```
 pub fn folders_of(name: &str) -> impl Iterator<Item = &str> {
     let above = |name: &str| name.rfind('/').unwrap_or(0);
     iter::successors(Some(&name[..above(name)]), move |folder| Some(&folder[..above(folder)]))

@@ -62,13 +62,6 @@ pub struct AccessKey {
 
 impl AccessKey {
     /// Returns whether the key has a right to a bucket.
-    ///
-    /// ```
-    /// # use kiln_gate::{AccessKey, Right};
-    /// let key = AccessKey::fresh("backup", [("logs".to_owned(), Right::Write)].into());
-    /// assert!(key.may("logs", Right::Read) && !key.may("logs", Right::Owner));
-    /// assert!(!key.may("others", Right::Read));
-    /// ```
     pub fn may(&self, bucket: &str, right: Right) -> bool {
         let has = |name| self.rights.get(name).is_some_and(|has| *has >= right);
         has(bucket) || has(ANY_BUCKET)

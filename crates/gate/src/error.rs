@@ -8,13 +8,6 @@ use kiln_stripe::PoolError;
 pub type Result<T, E = GateError> = std::result::Result<T, E>;
 
 /// An error that a client of S3 knows: a code, and the reason in words.
-///
-/// ```
-/// use kiln_gate::{Code, GateError};
-/// let error = GateError::new(Code::NoSuchKey, "no object of this key");
-/// assert_eq!(error.code.status(), 404);
-/// assert_eq!(error.to_string(), "NoSuchKey: no object of this key");
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct GateError {

@@ -45,11 +45,6 @@ const LOOK: Duration = Duration::from_secs(15);
 const SWEEP: Duration = Duration::from_secs(3600);
 
 /// Limits of a server.
-///
-/// ```
-/// let limits = kiln_gate::Limits::default();
-/// assert_eq!(limits.requests, 64);
-/// ```
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Most connections; more wait to be accepted.

@@ -201,30 +201,6 @@ struct Tables {
 /// assert_eq!(program.eval(&[1, 4])?, [5]);
 /// # Ok::<(), kiln_gf::GfError>(())
 /// ```
-///
-/// A block that is repeated for two units of every operand:
-///
-/// ```
-/// # use kiln_gf::{Block, Buffers, Call, TemporalHint, ProgramSource};
-/// # use kiln_gf::{Routine, KernelProgram, Shift, Side, Unit};
-/// let mut block = Block::new();
-/// let (from, to) = (block.operand(Side::Input), block.operand(Side::Output));
-/// let value = block.load(from);
-/// let twice = block.sum(&[(value, 2)]);
-/// block.store(to, twice);
-/// let operands = [0, 1].map(|region| Unit { region, unit: 0 }).to_vec();
-/// let shift = |unit| Shift { inputs: unit, outputs: unit, ..Shift::default() };
-/// let shifts = [0, 1].map(shift).to_vec();
-/// let calls = vec![Call::Block { routine: 0, operands: 0..2, shifts: 0..2 }];
-/// let routines = vec![Routine::new(kiln_gf::active()?, block)?];
-/// let source = ProgramSource { routines, calls, operands, shifts, ..Default::default() };
-/// let buffers = Buffers { inputs: vec![2], outputs: vec![2], scratch: 0 };
-/// let program = KernelProgram::new(source, buffers)?;
-/// let mut out = [0; 4];
-/// program.run(&[&[1, 2, 3, 4]], &mut [&mut out], 4096, TemporalHint::Temporal)?;
-/// assert_eq!(out, [2, 4, 6, 8]);
-/// # Ok::<(), kiln_gf::GfError>(())
-/// ```
 #[derive(Debug)]
 pub struct KernelProgram {
     products: Vec<Product>,

@@ -9,16 +9,6 @@ use crate::NetError;
 pub const DEFAULT_PORT: u16 = 7440;
 
 /// The address of an agent, and the place that is expected there.
-///
-/// ```
-/// use kiln_net::Address;
-/// let address: Address = "kiln://10.0.0.7/rack-3".parse()?;
-/// assert_eq!((address.port, &*address.place, address.plain), (7440, "rack-3", false));
-/// assert_eq!(address.to_string(), "kiln://10.0.0.7:7440/rack-3");
-/// // Without TLS only on this machine, and only when asked.
-/// assert!("kiln+plain://127.0.0.1:9000".parse::<Address>()?.plain);
-/// # Ok::<(), kiln_net::NetError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
     /// Name or number of the machine; an IPv6 number without brackets.

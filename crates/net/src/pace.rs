@@ -3,17 +3,6 @@
 use std::time::Duration;
 
 /// Counts what is done in periods of a fixed length.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_net::pace::Pace;
-/// let mut pace = Pace::new(Duration::from_millis(100));
-/// (0..50).for_each(|ms| pace.note(Duration::from_millis(2 * ms), 3));
-/// assert_eq!(pace.lately(), 150);
-/// // Then nothing for a while.
-/// pace.note(Duration::from_secs(5), 1);
-/// assert_eq!(pace.lately(), 1);
-/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct Pace {
     period: Duration,

@@ -49,17 +49,6 @@ pub enum Priority {
 }
 
 /// One message with all that belongs to it.
-///
-/// ```
-/// use kiln_net::proto::{Frame, HEADER, Header, Message};
-/// let frame = Frame::new(7, Message::Open { name: "a.00.kiln".into() });
-/// let bytes = frame.encode(99);
-/// let header = Header::parse(bytes[..HEADER].try_into().unwrap(), 99)?;
-/// assert_eq!(Frame::parse(&header, &bytes[HEADER..], Default::default())?, frame);
-/// // A frame of another connection is refused.
-/// assert!(Header::parse(bytes[..HEADER].try_into().unwrap(), 98).is_err());
-/// # Ok::<(), kiln_net::NetError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// Number of the request; a reply has the number of its request.

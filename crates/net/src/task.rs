@@ -37,11 +37,6 @@ pub(crate) const FRAGMENT_MAX: usize = 64 << 10;
 /// Bytes of every sub-chunk that travel together by default: windows of about a
 /// mebibyte of each chunk. Much smaller ones cost time for messages, larger ones time until the
 /// first of them has gone through all nodes.
-///
-/// ```
-/// use kiln_net::task::default_slice;
-/// assert_eq!((default_slice(256), default_slice(1)), (4096, 65536));
-/// ```
 #[must_use]
 pub fn default_slice(alpha: usize) -> u32 {
     ((1 << 20) / alpha.clamp(1, 1 << 10) as u32).min(64 << 10)

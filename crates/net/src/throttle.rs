@@ -20,18 +20,6 @@ const OVERDUE: Duration = Duration::from_secs(1);
 const LONGEST: f64 = 3600.0;
 
 /// Says when the next bytes of a repair may be moved. Clones share the clocks.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_net::throttle::Throttle;
-/// let throttle = Throttle::default();
-/// let mut now = Duration::ZERO;
-/// for _ in 0..10 {
-///     now = now.max(throttle.ready_at());
-///     throttle.reserve(now, 1_000_000, 4_000, 20_000_000); // 1 MB to send, at 20 MB a second
-/// }
-/// assert_eq!(now.as_millis(), 473); // a little below the limit, for what is not of shards
-/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Throttle {
     clocks: Arc<Mutex<Clocks>>,

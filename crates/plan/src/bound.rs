@@ -14,14 +14,6 @@
 use crate::Problem;
 
 /// The lower bound on traffic for one lost chunk; made by [`Bound::of`] or [`Bound::new`].
-///
-/// ```
-/// use kiln_plan::Bound;
-/// // Clay 10+4 with 256 sub-chunks a chunk; in MiB of a chunk of 256 MiB.
-/// let bound = Bound::new(14, 10, 256).unwrap();
-/// assert_eq!(bound.bandwidth(256.0), 1024.0); // with no link busier than one chunk
-/// assert_eq!((bound.central(), bound.bandwidth(bound.central())), (832.0, 832.0));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bound {
     n: usize,

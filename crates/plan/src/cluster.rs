@@ -6,12 +6,6 @@ use crate::PlanError;
 pub(crate) const NODES_MAX: usize = 65_000;
 
 /// One machine of a cluster.
-///
-/// ```
-/// use kiln_plan::Node;
-/// let node = Node::new("rack3-host7").in_domain("rack3").with_link(1.25e9, 1.25e9).with_load(0.2);
-/// assert_eq!(node.rate_up(), 1e9); // 0.2 of the link is taken already
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Node {
     /// Its name for people.

@@ -33,18 +33,6 @@ impl NodeCost {
 }
 
 /// Costs of a plan; made by [`Plan::costs`]. The unit is a sub-chunk.
-///
-/// ```
-/// use kiln_code::Codec;
-/// use kiln_plan::{SearchBudget, Problem, strategy};
-/// let codec = Codec::new(&"clay:2+2".parse()?)?;
-/// let problem = Problem::on_own_nodes(codec.repair_dag(&[0], &[1, 2, 3])?.1)?;
-/// let costs = strategy("central")?.plan(&problem, &mut SearchBudget::default())?.costs();
-/// // Half of each of three chunks of four sub-chunks: the paper's (384, 384) MiB of 256 MiB.
-/// assert_eq!((costs.max_load(), costs.bandwidth()), (6, 6));
-/// assert_eq!(costs.nodes()[1].read, 2);
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Costs {
     nodes: Vec<NodeCost>,

@@ -44,20 +44,6 @@ impl Line {
 }
 
 /// Lower bounds on the costs of any plan of a problem. The unit is a sub-chunk.
-///
-/// ```
-/// use kiln_code::Codec;
-/// use kiln_plan::{SearchBudget, LowerBounds, Problem, strategy};
-/// let codec = Codec::new(&"clay:4+2".parse()?)?;
-/// // Two chunks are lost: both new nodes receive a whole chunk of eight sub-chunks.
-/// let problem = Problem::on_own_nodes(codec.repair_dag(&[0, 5], &[1, 2, 3, 4])?.1)?;
-/// let limits = LowerBounds::of(&problem)?.unwrap();
-/// assert_eq!(limits.max_load(), 8);
-/// let costs = strategy("central")?.plan(&problem, &mut SearchBudget::default())?.costs();
-/// assert!(costs.max_load() >= limits.max_load());
-/// assert!(costs.bandwidth() >= limits.bandwidth(costs.max_load()));
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct LowerBounds {
     /// Least sent and received, by node of the cluster.

@@ -12,25 +12,6 @@ use std::collections::{HashMap, VecDeque};
 const MAGIC: &[u8; 8] = b"kilnpln\x01";
 
 /// A bounded store of placements; the ones that were not used for longest go first.
-///
-/// ```
-/// use kiln_code::Codec;
-/// use kiln_plan::{Cluster, SearchBudget, Problem, PlanCache, strategy};
-/// use std::sync::Arc;
-/// let codec = Codec::new(&"clay:2+2".parse()?)?;
-/// let dag = Arc::new(codec.repair_dag(&[0], &[1, 2, 3])?.1);
-/// let cluster = Arc::new(Cluster::uniform(9)?);
-/// let here = Problem::new(dag.clone(), cluster.clone(), &[(1, 1), (2, 2), (3, 3)], &[(0, 0)])?;
-/// let there = Problem::new(dag, cluster, &[(1, 8), (2, 4), (3, 6)], &[(0, 5)])?;
-/// let mut cache = PlanCache::new(100);
-/// cache.plan(strategy("anneal")?, &here, &mut SearchBudget::default())?;
-/// // The same kind of repair on other nodes is there already, after a restart too.
-/// let mut cache = PlanCache::from_bytes(&cache.to_bytes(), 100).unwrap();
-/// let plan = cache.plan(strategy("anneal")?, &there, &mut SearchBudget::default())?;
-/// plan.check()?;
-/// assert_eq!((cache.hits(), plan.costs().max_load()), (1, 4));
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 #[derive(Debug, Clone, Default)]
 pub struct PlanCache {
     limit: usize,

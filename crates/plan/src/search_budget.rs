@@ -3,13 +3,6 @@
 use std::fmt;
 
 /// The seed of a search, its limits and a way to stop it.
-///
-/// ```
-/// use kiln_plan::SearchBudget;
-/// let mut asked = 0;
-/// let mut budget = SearchBudget::new(7).with_moves(1_000_000).until(|| { asked += 1; asked > 2 });
-/// assert!(!budget.is_over(0) && !budget.is_over(1) && budget.is_over(2));
-/// ```
 pub struct SearchBudget<'a> {
     /// Seed of its random numbers: the same seed gives the same plan.
     pub seed: u64,

@@ -165,16 +165,6 @@ impl Index {
     ///
     /// # Errors
     /// The file cannot be written.
-    ///
-    /// ```
-    /// # use kiln_pool::Index;
-    /// # let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("pool.index.redb");
-    /// assert_eq!(Index::open(&path)?.remade(), None);
-    /// std::fs::write(&path, b"something else")?;
-    /// assert!(Index::open(&path)?.remade().is_some());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn open(path: &Path) -> Result<Index> {
         let lock = lock_of(path)?;
         lock.lock().map_err(|error| of_file(path, &error))?;
@@ -186,17 +176,6 @@ impl Index {
     ///
     /// # Errors
     /// As [`Index::open`].
-    ///
-    /// ```
-    /// # use kiln_pool::Index;
-    /// # let folder = tempfile::tempdir()?;
-    /// let path = folder.path().join("pool.index.redb");
-    /// let first = Index::open(&path)?;
-    /// assert!(Index::try_open(&path)?.is_none());
-    /// drop(first);
-    /// assert!(Index::try_open(&path)?.is_some());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
     pub fn try_open(path: &Path) -> Result<Option<Index>> {
         let lock = lock_of(path)?;
         match lock.try_lock() {

@@ -54,14 +54,6 @@ pub struct Snapshot<'a> {
 }
 
 /// Rules by which plans are made.
-///
-/// ```
-/// use kiln_recovery::batch::Rules;
-/// assert!(Rules::new("hub", 1)?.candidates.contains(&"hub"));
-/// assert!(Rules::new("joint", 1)?.candidates.len() > 3);
-/// assert!(Rules::new("luck", 1).is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Rules {
     /// Strategies whose plans may be chosen.

@@ -37,13 +37,6 @@ pub const SETTING_UP: u64 = 4 << 20;
 
 /// Returns whether a reader is better off with helpers: it receives `here` bytes when it decodes by
 /// itself, and with them the busiest node of all, the reader included, sends or receives `load`.
-///
-/// ```
-/// use kiln_recovery::degraded_reader::helpers_pay;
-/// // 64 MiB of a chunk of clay:12+4, and 64 KiB.
-/// assert!(helpers_pay(240 << 20, 64 << 20));
-/// assert!(!helpers_pay(240 << 10, 64 << 10));
-/// ```
 #[must_use]
 pub fn helpers_pay(here: u64, load: u64) -> bool {
     load.saturating_add(SETTING_UP) <= here

@@ -11,14 +11,6 @@ pub struct RateLimits {
 
 impl RateLimits {
     /// The limit of each node, when the busiest one carries this part of all that is sent.
-    ///
-    /// ```
-    /// use kiln_recovery::RateLimits;
-    /// let limits = RateLimits { node: 20, total: 100 };
-    /// assert_eq!(limits.of_node(Some(0.1)), 10);
-    /// assert_eq!(limits.of_node(Some(0.5)), 20);
-    /// assert_eq!(RateLimits::default().of_node(None), 0);
-    /// ```
     #[must_use]
     pub fn of_node(&self, concentration: Option<f64>) -> u64 {
         // Without a plan the worst: one node carries everything.

@@ -30,13 +30,6 @@ pub enum Phase {
 }
 
 /// Something that is waited for.
-///
-/// ```
-/// use kiln_recovery::{Wait, WaitReason};
-/// let wait = Wait { reason: WaitReason::Node, node: Some("n03".into()), until_ms: 61_500 };
-/// assert_eq!(wait.seconds_left(1_000), 61);
-/// assert!(wait.to_string().starts_with("node n03 to come back"));
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Wait {
     /// For what.

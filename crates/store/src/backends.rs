@@ -112,29 +112,6 @@ pub trait Backend: Send + Sync + Debug {
 
 /// Forwards methods of [`Backend`] to the backend in a field: the part of a wrapper that changes
 /// nothing.
-///
-/// ```
-/// use kiln_store::{Backend, Capabilities, Extensions, MemoryBackend, ReadAt, Result};
-/// /// A disk that nothing is removed from.
-/// #[derive(Debug)]
-/// struct Kept {
-///     disk: MemoryBackend,
-/// }
-///
-/// impl Backend for Kept {
-///     kiln_store::forward_backend!(disk: place capabilities list open append rename extensions);
-///
-///     fn remove(&self, _: &str) -> Result<()> {
-///         Ok(())
-///     }
-/// }
-///
-/// let kept = Kept { disk: MemoryBackend::new() };
-/// kiln_store::write_whole(&kept, "a", b"bytes")?;
-/// kept.remove("a")?;
-/// assert_eq!(kept.list()?, ["a"]);
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[macro_export]
 macro_rules! forward_backend {
     (@place $inner:ident) => {
@@ -216,11 +193,6 @@ pub fn write_whole(store: &dyn Backend, name: &str, bytes: &[u8]) -> Result<()> 
 
 /// Refuses names that are not plain: empty, longer than 255 bytes, `.`, `..`, or with a slash or
 /// a zero byte in them. A shard must never be read or written outside its place.
-///
-/// ```
-/// assert!(kiln_store::check_name("photos.tar.03.kiln").is_ok());
-/// assert!(kiln_store::check_name("../photos").is_err());
-/// ```
 pub fn check_name(name: &str) -> Result<()> {
     let why = if name.is_empty() {
         "it is empty"

@@ -3,13 +3,6 @@
 use std::fmt;
 
 /// An operation of a backend, as [`crate::StoreError::Io`] tells it.
-///
-/// ```
-/// use kiln_store::Operation;
-/// assert_eq!(Operation::Sync.verb(), "sync");
-/// assert_eq!(Operation::of_verb("open folder"), Some(Operation::OpenPlace));
-/// assert_eq!(Operation::ALL.len(), 15);
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// [`crate::Backend::list`]

@@ -8,11 +8,6 @@ use std::thread::{Builder, scope};
 /// where the system gives fewer). Results come in order of the items; after an error no further
 /// item is begun.
 ///
-/// ```
-/// let lengths = kiln_store::in_parallel(16, vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
-/// assert_eq!(lengths, Ok(vec![1, 2]));
-/// ```
-///
 /// # Errors
 /// The first one of `body`, in order of the items.
 pub fn in_parallel<T: Send, R: Send, E: Send>(

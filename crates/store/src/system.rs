@@ -18,13 +18,6 @@ pub struct DeviceCounters {
 
 /// Returns the system's counters of the device that this file or folder is on, or that it is, for
 /// all processes together. `None` where the system does not tell: no Linux, or no block device.
-///
-/// ```
-/// if let Some(counted) = kiln_store::device_counted("/".as_ref()) {
-///     assert!(counted.bytes >= 512 * counted.reads.min(1));
-/// }
-/// assert_eq!(kiln_store::device_counted("/nowhere".as_ref()), None);
-/// ```
 #[must_use]
 pub fn device_counted(path: &Path) -> Option<DeviceCounters> {
     parse_stat(&std::fs::read_to_string(about(path)?.join("stat")).ok()?)

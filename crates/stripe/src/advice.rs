@@ -161,11 +161,6 @@ impl BreakEven {
 }
 
 /// Sizes of sub-chunks to try for a code: powers of two.
-///
-/// ```
-/// let sizes = kiln_stripe::sub_chunk_sizes(512);
-/// assert_eq!((sizes.first(), sizes.last()), (Some(&64), Some(&(2 << 20))));
-/// ```
 #[must_use]
 pub fn sub_chunk_sizes(alpha: usize) -> Vec<u64> {
     let most = CHUNK_BYTES_MAX / (alpha as u64).max(1);

@@ -32,13 +32,6 @@ pub fn check_stripes(object: &str, shape: Shape, sub_chunk: u32) -> Result<()> {
 ///
 /// Small alpha: chunks of 1 MiB, so plain codes read and write large blocks. From alpha = 64:
 /// 4 KiB, the unit in which disks read; halved while a stripe's data exceeds 64 MiB.
-///
-/// ```
-/// use kiln_code::Shape;
-/// use kiln_stripe::default_sub_chunk;
-/// assert_eq!(default_sub_chunk(Shape { k: 10, m: 4, alpha: 1 }), 1 << 20);
-/// assert_eq!(default_sub_chunk(Shape { k: 10, m: 4, alpha: 256 }), 4096);
-/// ```
 pub fn default_sub_chunk(shape: Shape) -> u32 {
     const STRIPE_LIMIT: u64 = 64 << 20;
     let stripe = |sub: u64| (shape.alpha as u64).saturating_mul(shape.k as u64).saturating_mul(sub);

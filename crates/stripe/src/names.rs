@@ -41,10 +41,6 @@ pub const DESCRIPTION: &str = "kiln-pool.toml";
 pub const CHANGES: &str = ".kiln-changes";
 
 /// The name of a shard: `OBJECT.03.kiln`.
-///
-/// ```
-/// assert_eq!(kiln_stripe::names::shard("photos.tar", 3), "photos.tar.03.kiln");
-/// ```
 #[must_use]
 pub fn shard(object: &str, index: usize) -> String {
     format!("{object}.{index:02}{SHARD}")
@@ -66,10 +62,6 @@ pub fn part(object: &str, index: usize) -> String {
 }
 
 /// The name of what a repair writes, until it is verified: `.OBJECT.03.kiln.repair.part`.
-///
-/// ```
-/// assert_eq!(kiln_stripe::names::repair_part("photos.tar", 3), ".photos.tar.03.kiln.repair.part");
-/// ```
 #[must_use]
 pub fn repair_part(object: &str, index: usize) -> String {
     repair_part_of(&shard(object, index))
@@ -111,10 +103,6 @@ pub fn check_object(object: &str) -> Result<()> {
 }
 
 /// Two hex digits for each byte.
-///
-/// ```
-/// assert_eq!(kiln_stripe::names::hex(&[1, 0xab]), "01ab");
-/// ```
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
@@ -122,11 +110,6 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// N bytes from twice as many lower-case hex digits.
-///
-/// ```
-/// assert_eq!(kiln_stripe::names::unhex("01ab"), Some([1, 0xab]));
-/// assert_eq!(kiln_stripe::names::unhex::<2>("01AB"), None);
-/// ```
 #[must_use]
 pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();

@@ -272,13 +272,6 @@ pub struct RepairReport {
 }
 
 /// Condition of a shard by its header and trailer.
-///
-/// ```
-/// use kiln_stripe::Condition;
-/// assert_eq!(Condition::Complete.to_string(), "complete");
-/// assert_eq!(serde_json::to_string(&Condition::Missing)?, "\"missing\"");
-/// # Ok::<(), serde_json::Error>(())
-/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Condition {

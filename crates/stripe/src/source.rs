@@ -30,18 +30,6 @@ pub trait Source: Read + Send {
 
 /// A regular file as source; identity is device, inode, size, and the times of its last
 /// modification and change of status: the first can be put back, the second cannot.
-///
-/// ```
-/// use std::io::Write;
-/// use kiln_stripe::{FileSource, Source};
-/// let mut file = tempfile::NamedTempFile::new().unwrap();
-/// file.write_all(b"some bytes").unwrap();
-/// let mut source = FileSource::open(file.path()).unwrap();
-/// assert_eq!(source.size(), Some(10));
-/// assert!(!source.changed().unwrap());
-/// file.write_all(b"more").unwrap();
-/// assert!(source.changed().unwrap());
-/// ```
 #[derive(Debug)]
 pub struct FileSource {
     file: File,
@@ -102,16 +90,6 @@ impl Source for FileSource {
 }
 
 /// Any reader as source: no identity, and no size unless somebody says it.
-///
-/// ```
-/// use kiln_stripe::{Source, StreamSource};
-/// let mut source = StreamSource::new(&b"bytes from a pipe"[..]);
-/// assert_eq!(source.size(), None);
-/// source.skip(6).unwrap();
-/// let mut rest = String::new();
-/// std::io::Read::read_to_string(&mut source, &mut rest).unwrap();
-/// assert_eq!(rest, "from a pipe");
-/// ```
 #[derive(Debug)]
 pub struct StreamSource<R> {
     inner: R,

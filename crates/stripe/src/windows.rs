@@ -17,12 +17,6 @@ const READ_PLANS_KEPT: usize = 4;
 
 /// Adjacent stripes of a shard that a repair reads at once, where a device's costs are known: of n
 /// chunks of so many bytes.
-///
-/// ```
-/// use kiln_stripe::window_stripes;
-/// assert_eq!(window_stripes(18, 256 << 10), 7);
-/// assert_eq!((window_stripes(18, 64), window_stripes(18, 1 << 30)), (64, 1));
-/// ```
 #[must_use]
 pub fn window_stripes(n: usize, chunk: u64) -> u64 {
     // Two windows of each shard are in memory when workers cross from one to the next.

@@ -20,13 +20,6 @@ pub struct Check {
 /// Runs the whole contract; `fresh` gives an empty place each time. Checks that need more than the
 /// place says it can do are left out.
 ///
-/// ```
-/// use std::sync::Arc;
-/// use kiln_store::MemoryBackend;
-/// use kiln_testkit::battery;
-/// battery::check_all("memory", &mut || Arc::new(MemoryBackend::new()));
-/// ```
-///
 /// # Panics
 /// When the place breaks the contract.
 pub fn check_all(what: &str, fresh: &mut dyn FnMut() -> std::sync::Arc<dyn Backend>) {

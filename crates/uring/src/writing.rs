@@ -8,15 +8,6 @@ use std::ops::Range;
 /// later sync finds most of its work done. Nothing is durable by this, nor is the device's cache
 /// flushed. Systems and files that know no such request ignore it.
 ///
-/// ```
-/// use std::io::Write;
-/// let mut file = tempfile::tempfile()?;
-/// file.write_all(&[7; 8192])?;
-/// kiln_uring::start_writing(&file, 0..8192)?;
-/// file.sync_all()?;
-/// # Ok::<(), std::io::Error>(())
-/// ```
-///
 /// # Errors
 /// The system's error when it began: no space for blocks that were put off until now, say.
 pub fn start_writing(file: &File, bytes: Range<u64>) -> io::Result<()> {

@@ -103,11 +103,6 @@ const CLONE_TRIES: usize = 10;
 const MAX_DAMAGED: usize = 1000;
 
 /// The name of the volume that an object describes; `None`: it is another object.
-///
-/// ```
-/// assert_eq!(kiln_volume::volume_of(".volumes/names/disk"), Some("disk"));
-/// assert_eq!(kiln_volume::volume_of("photos/disk"), None);
-/// ```
 #[must_use]
 pub fn volume_of(object: &str) -> Option<&str> {
     object.strip_prefix(NAMES)?.strip_prefix('/')

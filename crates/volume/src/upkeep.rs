@@ -27,15 +27,6 @@ pub enum LogCopyState {
 }
 
 /// The log of a volume that was not closed, and what is left of it.
-///
-/// ```
-/// # use kiln_volume::{LogCopyState, LogReport};
-/// let copies = [("n0", LogCopyState::Here), ("n1", LogCopyState::Missing)];
-/// let copies = copies.map(|(node, state)| (node.to_owned(), state)).to_vec();
-/// let (volume, writer, key) = ("disk".into(), String::new(), String::new());
-/// let report = LogReport { volume, writer, copies, key };
-/// assert_eq!((report.here(), report.is_whole()), (1, false));
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LogReport {
     /// The volume's name.

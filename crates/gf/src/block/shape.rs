@@ -7,21 +7,6 @@ const BEHIND_MAX: u32 = 3;
 
 impl Block {
     /// The block with all its factors left open: equal for blocks that differ in factors only.
-    ///
-    /// ```
-    /// use kiln_gf::{Block, Side};
-    /// let multiply = |factor| {
-    ///     let mut block = Block::new();
-    ///     let (from, to) = (block.operand(Side::Input), block.operand(Side::Output));
-    ///     let value = block.load(from);
-    ///     let product = block.sum(&[(value, factor)]);
-    ///     block.store(to, product);
-    ///     block
-    /// };
-    /// let (twice, thrice) = (multiply(2), multiply(3));
-    /// assert!(twice != thrice && twice.shape() == thrice.shape());
-    /// assert_eq!(twice.shape().eval_with(&[5, 0], &thrice.factors()), [5, 5 ^ 10]);
-    /// ```
     pub fn shape(&self) -> Block {
         let open: Vec<Factor> = (0..self.terms() as u32).map(Factor::Given).collect();
         self.with_factors(&open)

@@ -25,14 +25,6 @@ const FENCED: u8 = 13;
 const IN_USE: u8 = 14;
 
 /// The message that tells a failure of storage.
-///
-/// ```
-/// use kiln_net::agent::{failed, store_error};
-/// use kiln_store::{Backend, MemoryBackend};
-/// let error = MemoryBackend::new().open("a").err().unwrap();
-/// let back = store_error(failed(&error), "kiln://far", "an open", "a");
-/// assert!(matches!(back, kiln_net::NetError::Store(error) if error.is_not_found()));
-/// ```
 #[must_use]
 pub fn failed(error: &StoreError) -> Message {
     let (kind, op, name) = match error {

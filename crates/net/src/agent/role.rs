@@ -6,13 +6,6 @@ use std::net::SocketAddr;
 use crate::proto::Message;
 
 /// The role that a peer's key gives it.
-///
-/// ```
-/// use kiln_net::agent::PeerRole;
-/// use kiln_net::proto::Message;
-/// let remove = Message::Remove { name: "a".into() };
-/// assert!(PeerRole::Client.may_ask(&remove) && !PeerRole::Agent.may_ask(&remove));
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerRole {
     /// Reads and writes files, and has lost chunks rebuilt for what it reads.

@@ -44,17 +44,6 @@ fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanE
 
 /// All pairs of (maximum load, bandwidth) that placements of a small repair have, ascending: the
 /// dots of ParaRC's figure 5. Nothing when there are too many placements.
-///
-/// ```
-/// use kiln_code::Codec;
-/// use kiln_plan::{SearchBudget, Problem, spectrum};
-/// let codec = Codec::new(&"clay:2+2".parse()?)?;
-/// let problem = Problem::on_own_nodes(codec.repair_dag(&[0], &[1, 2, 3])?.1)?;
-/// let all = spectrum(&problem, &mut SearchBudget::default()).unwrap();
-/// assert_eq!(all[0], (4, 8));
-/// assert!(all.contains(&(5, 7)) && all.contains(&(6, 6)));
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 pub fn spectrum(problem: &Problem, budget: &mut SearchBudget<'_>) -> Option<Vec<(u32, u32)>> {
     let dag = small(problem, budget)?;
     let mut all = BTreeSet::new();

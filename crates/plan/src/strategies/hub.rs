@@ -67,18 +67,6 @@ fn fall_back(problem: &Problem, why: &str) -> Result<Plan, PlanError> {
 ///
 /// # Errors
 /// Only an internal one.
-///
-/// ```
-/// use kiln_code::Codec;
-/// use kiln_plan::{SearchBudget, Problem, frontier};
-/// let codec = Codec::new(&"clay:2+2".parse()?)?;
-/// let problem = Problem::on_own_nodes(codec.repair_dag(&[0], &[1, 2, 3])?.1)?;
-/// let plans = frontier(&problem, &mut SearchBudget::default())?;
-/// let points: Vec<(usize, usize)> =
-///     plans.iter().map(|p| (p.costs().max_load(), p.costs().bandwidth())).collect();
-/// assert_eq!(points, [(4, 8), (5, 7), (6, 6)]);
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 pub fn frontier(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<Plan>, PlanError> {
     let mut plans = vec![place(problem, budget)?];
     if let Some(hubs) = Hubs::new(problem)

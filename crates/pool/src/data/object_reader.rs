@@ -24,21 +24,6 @@ use crate::{GetRequest, Key, Manifest, NodeFile};
 const MOST_PARTS: usize = 128;
 
 /// An object whose manifest was looked up; its shards are opened when they are first read.
-///
-/// ```
-/// # use kiln_pool::PutRequest;
-/// # use kiln_stripe::{Settings, Silent, StreamSource};
-/// # let pool = kiln_pool::example_pool()?;
-/// # let settings = Settings::new(&Silent);
-/// # let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
-/// # let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
-/// # pool.put(&put, &mut StreamSource::new(&bytes[..]), &settings)?;
-/// let object = pool.open_object("numbers")?;
-/// let mut part = [0; 4096];
-/// assert!(object.read_unchecked(&pool, 60_000, &mut part));
-/// assert_eq!(part, bytes[60_000..64_096]);
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 pub struct OpenObject {
     manifest: Arc<Manifest>,
     /// Layout of its bytes in shards; `None`: they lie in the manifest.
@@ -93,12 +78,6 @@ impl ObjectReader<'_> {
     /// If the last stripe of an object is a whole one, too, its chunks begin where blocks of
     /// disks do.
     ///
-    /// ```
-    /// # let pool = kiln_pool::example_pool()?;
-    /// assert_eq!(pool.reader().stripe_bytes(1 << 30)?, Some(2 << 20));
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
-    ///
     /// # Errors
     /// The policy names a code that this program cannot do.
     pub fn stripe_bytes(&self, size: u64) -> Result<Option<u64>> {
@@ -135,20 +114,6 @@ fn unopened(n: usize) -> Vec<Shard> {
 impl OpenObject {
     /// The same object with no file open, and nothing known of failures: for who has many of them.
     /// Nothing is looked up for it.
-    ///
-    /// ```
-    /// # use kiln_pool::PutRequest;
-    /// # use kiln_stripe::{Settings, Silent, StreamSource};
-    /// # let pool = kiln_pool::example_pool()?;
-    /// # let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
-    /// # let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
-    /// # pool.put(&put, &mut StreamSource::new(&bytes[..]), &Settings::new(&Silent))?;
-    /// let object = pool.open_object("numbers")?.closed();
-    /// let mut part = [0; 4096];
-    /// assert!(object.read_unchecked(&pool, 60_000, &mut part));
-    /// assert_eq!(part, bytes[60_000..64_096]);
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
     #[must_use]
     pub fn closed(&self) -> OpenObject {
         let (manifest, layout) = (Arc::clone(&self.manifest), self.layout.clone());
@@ -199,26 +164,6 @@ impl OpenObject {
     /// As [`OpenObject::read_unchecked`], where some shards cannot be read: their bytes are
     /// rebuilt from those at the same places of other shards' sub-chunks, which is all that a
     /// linear code needs. `false`: a shard more cannot be read, or whole sub-chunks are as good.
-    ///
-    /// ```
-    /// # use kiln_pool::PutRequest;
-    /// # use kiln_stripe::{Settings, Silent, StreamSource};
-    /// # let pool = kiln_pool::example_pool()?;
-    /// # let bytes: Vec<u8> = (0..200_000u32).map(|i| (i * 7 % 251) as u8).collect();
-    /// # let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
-    /// # pool.put(&put, &mut StreamSource::new(&bytes[..]), &Settings::new(&Silent))?;
-    /// let object = pool.open_object("numbers")?;
-    /// // The disk with its first chunk is lost.
-    /// let disk = pool.place(&pool.stat("numbers")?.object.nodes[0]).unwrap();
-    /// for name in disk.list()? {
-    ///     disk.remove(&name)?;
-    /// }
-    /// let mut part = [0; 4096];
-    /// assert!(!object.read_unchecked(&pool, 8192, &mut part));
-    /// assert!(object.rebuild_unchecked(&pool, 8192, &mut part));
-    /// assert_eq!(part, bytes[8192..8192 + 4096]);
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
     #[must_use]
     pub fn rebuild_unchecked(&self, pool: &ClusterMap, offset: u64, buf: &mut [u8]) -> bool {
         let Some(end) = offset.checked_add(buf.len() as u64) else { return false };

@@ -208,18 +208,6 @@ impl ObjectWriter<'_> {
     /// this way: they share locks, questions and syncs. All are done when this returns, each with
     /// its own end, in order. Their data may be held in memory, so they should be small, or few.
     ///
-    /// ```
-    /// # use kiln_pool::PutRequest;
-    /// # use kiln_stripe::{Settings, Silent, Source, StreamSource};
-    /// # let pool = kiln_pool::example_pool()?;
-    /// let put = |name| PutRequest { name, run: [2; 16], now_ms: 0, replace: false };
-    /// let (mut one, mut two) = (StreamSource::new(&b"one"[..]), StreamSource::new(&b"two"[..]));
-    /// let puts: Vec<(_, &mut dyn Source)> = vec![(put("a"), &mut one), (put("b"), &mut two)];
-    /// let ends = pool.put_all(puts, &Settings::new(&Silent))?;
-    /// assert!(ends.iter().all(|end| end.as_ref().is_ok_and(|report| report.size == 3)));
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`PoolError::Usage`] for more than [`MAX_TOGETHER`] objects, or a name that is there twice;
     /// what keeps all of them from being put, as a place that stays locked. Then nothing is

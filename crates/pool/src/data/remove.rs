@@ -31,19 +31,6 @@ impl ObjectWriter<'_> {
 
     /// Removes an object only if its data has the identity that the caller knows.
     ///
-    /// ```
-    /// # use kiln_pool::PutRequest;
-    /// # use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
-    /// # let pool = kiln_pool::example_pool()?;
-    /// let settings = Settings::new(&Silent);
-    /// let req = PutRequest { name: "a", run: [2; 16], now_ms: 0, replace: false };
-    /// pool.put(&req, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
-    /// let remove = |known| pool.writer().remove_over("a", known, [3; 16], 1, &settings);
-    /// assert!(matches!(remove([1; 16]), Err(PoolError::Conflict { .. })));
-    /// remove([2; 16])?;
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`PoolError::Conflict`]: it has other data; as [`ObjectWriter::remove`].
     pub fn remove_over(
@@ -61,19 +48,6 @@ impl ObjectWriter<'_> {
 
     /// Removes several objects, as [`ObjectWriter::remove`] does each of them, of which each has an
     /// identity. They share locks, questions and syncs.
-    ///
-    /// ```
-    /// # use kiln_pool::PutRequest;
-    /// # use kiln_stripe::{Settings, Silent, StreamSource};
-    /// # let pool = kiln_pool::example_pool()?;
-    /// # let settings = Settings::new(&Silent);
-    /// let req = PutRequest { name: "a", run: [2; 16], now_ms: 0, replace: false };
-    /// pool.put(&req, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
-    /// let ends = pool.writer().remove_all(&[("a", [3; 16]), ("b", [4; 16])], 1, &settings)?;
-    /// assert!(ends[0].is_ok() && ends[1].is_err());
-    /// assert!(!pool.writer().has("a")?);
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
     ///
     /// # Errors
     /// [`PoolError::Usage`] for more than [`crate::MAX_TOGETHER`] objects, or a name that is there

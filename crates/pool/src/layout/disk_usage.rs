@@ -13,18 +13,6 @@ const BLOCK: u64 = 4096;
 
 /// Files of an object, and the bytes that they take on disk. The least of several is the one of
 /// fewer bytes; of equal ones that of fewer files.
-///
-/// ```
-/// use kiln_pool::Manifest;
-/// use kiln_pool::layout::{Body, DiskUsage};
-/// let copies: Vec<String> = (0..5).map(|at| format!("n{at}")).collect();
-/// let manifest = Manifest {
-///     pool: [1; 16], name: "notes".into(), version: 1, run: [2; 16], created_ms: 0, size: 5120,
-///     copies, body: Body::Inline(vec![7; 5120]),
-/// };
-/// assert_eq!(DiskUsage::of(&manifest)?, DiskUsage { bytes: 5 * 8192, files: 5 });
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DiskUsage {
     /// Bytes, whole blocks of 4 KiB.

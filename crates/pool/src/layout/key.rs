@@ -20,15 +20,6 @@ const DAMAGED: &str = ".damaged";
 ///
 /// Two names with one key are not expected in the lifetime of any pool; should it happen, the name
 /// in the manifest tells, and the second object is refused.
-///
-/// ```
-/// use kiln_pool::Key;
-/// let key = Key::of("photos/2024/beach.jpg")?;
-/// assert_eq!(key.to_string().len(), 32);
-/// assert_ne!(key, Key::of("photos/2024/Beach.jpg")?);
-/// assert!(Key::of("../outside").is_err());
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key(pub [u8; 16]);
 
@@ -69,15 +60,6 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
 }
 
 /// A file of a pool on a node, as its name tells.
-///
-/// ```
-/// use kiln_pool::{Key, NodeFile};
-/// let key = Key::of("notes")?;
-/// let shard = NodeFile::Shard { key, run: [7; 16], index: 3 };
-/// assert_eq!(NodeFile::parse(&shard.name()), Some(shard));
-/// assert_eq!(NodeFile::parse("foreign.txt"), None);
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeFile {
     /// `KEY.manifest`: a copy of the object's manifest.

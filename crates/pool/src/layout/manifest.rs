@@ -31,18 +31,6 @@ const FIXED: usize = 96;
 const MAX_SPEC: usize = 1024;
 
 /// One object as the pool records it.
-///
-/// ```
-/// use kiln_pool::Manifest;
-/// use kiln_pool::layout::Body;
-/// let manifest = Manifest {
-///     pool: [1; 16], name: "notes".into(), version: 1, run: [2; 16], created_ms: 0, size: 5,
-///     copies: vec!["n0".into(), "n1".into()], body: Body::Inline(b"hello".to_vec()),
-/// };
-/// let bytes = manifest.to_bytes();
-/// assert_eq!(Manifest::from_bytes(&bytes).unwrap(), manifest);
-/// assert!(Manifest::from_bytes(&bytes[1..]).is_err());
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
     /// The pool it belongs to.

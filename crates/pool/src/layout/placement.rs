@@ -23,18 +23,6 @@ pub struct Candidate<'a> {
 }
 
 /// Positions of all nodes, the best for this object first.
-///
-/// ```
-/// use kiln_pool::Key;
-/// use kiln_pool::layout::{Candidate, ranked};
-/// let node = |id| Candidate { id, domain: id, weight: 1.0 };
-/// let four = [node("a"), node("b"), node("c"), node("d")];
-/// let key = Key::of("x")?;
-/// // A fourth node does not change the order of the first three.
-/// let kept: Vec<usize> = ranked(&key, &four).into_iter().filter(|&at| at < 3).collect();
-/// assert_eq!(kept, ranked(&key, &four[..3]));
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 pub fn ranked(key: &Key, nodes: &[Candidate<'_>]) -> Vec<usize> {
     let mut scored: Vec<(f64, usize)> =
         nodes.iter().enumerate().map(|(at, node)| (score(key, node), at)).collect();
@@ -44,19 +32,6 @@ pub fn ranked(key: &Key, nodes: &[Candidate<'_>]) -> Vec<usize> {
 
 /// The best `count` nodes of distinct domains, none of which is in `taken`; fewer where there are
 /// not so many domains.
-///
-/// ```
-/// use kiln_pool::Key;
-/// use kiln_pool::layout::{Candidate, place};
-/// let node = |id, domain| Candidate { id, domain, weight: 1.0 };
-/// let nodes = [node("a", "x"), node("b", "x"), node("c", "y"), node("d", "z")];
-/// let key = Key::of("photo")?;
-/// let chosen = place(&key, &nodes, 2, &["z"]);
-/// assert_eq!(chosen.len(), 2);
-/// assert_ne!(nodes[chosen[0]].domain, nodes[chosen[1]].domain);
-/// assert_eq!(place(&key, &nodes, 9, &[]).len(), 3); // there are only three domains
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 pub fn place(key: &Key, nodes: &[Candidate<'_>], count: usize, taken: &[&str]) -> Vec<usize> {
     let mut domains: Vec<&str> = taken.to_vec();
     let mut chosen = Vec::with_capacity(count);

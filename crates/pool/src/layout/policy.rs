@@ -31,16 +31,6 @@ const PLAIN_BELOW: u64 = 4 << 20;
 const PLAIN_SUB_CHUNK: u32 = 64 << 10;
 
 /// The rules of a pool.
-///
-/// ```
-/// use kiln_pool::Policy;
-/// let policy = Policy::for_code("clay:10+4")?;
-/// assert_eq!(policy.class_of(100).code, "inline");
-/// assert_eq!(policy.class_of(100_000).code, "rs:10+4");
-/// assert_eq!(policy.class_of(100_000_000).code, "clay:10+4");
-/// assert_eq!(policy.manifest_copies, 5); // any 4 nodes may be lost
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {

@@ -65,17 +65,6 @@ impl PoolKey {
 /// The keys at hand of a pool: a file of lines of 64 hex digits, of which the first is
 /// the one to seal with and the others are still accepted. Lines that begin with `#` are for
 /// people.
-///
-/// ```
-/// use kiln_pool::PoolKeys;
-/// let text = PoolKeys::text_of(&[7; 32]);
-/// let keys = PoolKeys::parse(&text)?;
-/// assert_eq!(keys.ids().len(), 1);
-/// // The secret is never shown.
-/// assert!(!format!("{keys:?}").contains("0707"));
-/// assert!(PoolKeys::parse("secret").is_err());
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct PoolKeys(Vec<PoolKey>);
 
@@ -117,17 +106,6 @@ impl PoolKeys {
 
     /// Returns the text of a file without the keys that come after the one of this id: those
     /// before it may have been added for the next exchange. `None`: it is not there.
-    ///
-    /// ```
-    /// use kiln_pool::PoolKeys;
-    /// let [new, old] = [[7; 32], [8; 32]].map(|secret| PoolKeys::text_of(&secret));
-    /// let both = PoolKeys::parse(&format!("{new}{old}"))?;
-    /// let ids = both.ids();
-    /// assert_eq!(both.text_up_to(&ids[0]), Some(new.clone()));
-    /// assert_eq!(both.text_up_to(&ids[1]), Some(new + &old));
-    /// assert_eq!(both.text_up_to("another"), None);
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
     pub fn text_up_to(&self, id: &str) -> Option<String> {
         let last = self.0.iter().position(|key| hex(&key.id) == id)?;
         Some(self.0[..=last].iter().map(|key| PoolKeys::text_of(&key.secret)).collect())
@@ -233,18 +211,6 @@ impl Seals {
 }
 
 /// Seals what volumes write to their logs, with one key of a pool.
-///
-/// ```
-/// use kiln_pool::{Policy, PoolConfig, PoolKeys};
-/// let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);
-/// assert!(config.log_sealer().is_none());
-/// config.keys = PoolKeys::parse(&PoolKeys::text_of(&[7; 32]))?;
-/// config.sealed = config.keys.ids();
-/// let sealer = config.log_sealer().expect("the pool has a key");
-/// let seal = sealer.seal(b"a batch");
-/// assert!(sealer.is_right(b"a batch", &seal) && !sealer.is_right(b"another", &seal));
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealer {
     id: [u8; KEY_ID],

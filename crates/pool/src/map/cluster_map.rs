@@ -214,13 +214,6 @@ impl ClusterMap {
     /// Does something for each item, by several threads (see [`in_parallel`]), or on the caller's
     /// thread if this pool is one of a simulation.
     ///
-    /// ```
-    /// # let pool = kiln_pool::example_pool()?;
-    /// let lengths = pool.map().in_parallel(vec!["a", "bc"], |_, text| Ok::<_, ()>(text.len()));
-    /// assert_eq!(lengths, Ok(vec![1, 2]));
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
-    ///
     /// # Errors
     /// The first one of `body`, in order of the items.
     pub fn in_parallel<T: Send, R: Send, E: Send>(

@@ -93,17 +93,6 @@ pub struct PastMap {
 }
 
 /// The description of a pool.
-///
-/// ```
-/// use kiln_pool::{NodeConfig, Policy, PoolConfig};
-/// let mut config = PoolConfig::new([7; 16], "photos", Policy::for_code("rs:2+1")?);
-/// for id in ["a", "b", "c"] {
-///     config.node.push(NodeConfig::new(id, &format!("file:///disks/{id}")));
-/// }
-/// let text = config.to_toml()?;
-/// assert_eq!(PoolConfig::from_toml(&text)?, config);
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PoolConfig {
@@ -301,12 +290,6 @@ impl PoolConfig {
     }
 
     /// Why a description could not be read; where there is none, with what to do.
-    ///
-    /// ```
-    /// use std::io::{Error, ErrorKind};
-    /// let error = kiln_pool::PoolConfig::unread(ErrorKind::NotFound.into());
-    /// assert!(error.kind() == ErrorKind::NotFound && error.to_string().contains("pool create"));
-    /// ```
     #[must_use]
     pub fn unread(error: io::Error) -> io::Error {
         if error.kind() != io::ErrorKind::NotFound {

@@ -75,24 +75,6 @@ impl Entry {
 }
 
 /// The queue.
-///
-/// ```
-/// use kiln_pool::Key;
-/// use kiln_pool::repair::queue::{Damaged, RepairQueue, Rules};
-/// let mut queue = RepairQueue::new(Rules::default());
-/// let damaged = |name: &str, margin| Damaged {
-///     key: Key::of(name).unwrap(), lost: vec![0], margin, bytes: 100, transient: false,
-/// };
-/// queue.report(damaged("calm", 3), 0);
-/// queue.report(damaged("urgent", 0), 0);
-/// let first = queue.next(0).unwrap();
-/// assert_eq!(first.key, Key::of("urgent")?);
-/// queue.failed(&first.key, 0); // tried again after a while
-/// assert_eq!(queue.next(0).unwrap().key, Key::of("calm")?);
-/// assert!(queue.next(0).is_none());
-/// assert_eq!(queue.wakes_at(), Some(1_000));
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct RepairQueue {
     rules: Rules,
@@ -159,20 +141,6 @@ impl RepairQueue {
 
     /// Takes over what a new survey found: what is damaged now is told, what waits here and is
     /// whole again is withdrawn. Waits go on where they are; repairs that run go on too.
-    ///
-    /// ```
-    /// use kiln_pool::Key;
-    /// use kiln_pool::repair::queue::{Damaged, RepairQueue, Rules};
-    /// let mut queue = RepairQueue::new(Rules::default());
-    /// let away = |name: &str| Damaged {
-    ///     key: Key::of(name).unwrap(), lost: vec![0], margin: 2, bytes: 100, transient: true,
-    /// };
-    /// queue.report(away("a"), 0);
-    /// let mut seen = RepairQueue::new(Rules::default());
-    /// seen.report(away("b"), 60_000);
-    /// queue.follow(&seen, 60_000); // the node of a came back, that of b is away
-    /// assert_eq!((queue.len(), queue.wakes_at()), (1, Some(660_000)));
-    /// ```
     pub fn follow(&mut self, seen: &RepairQueue, now_ms: u64) {
         let over = |(key, entry): (&Key, &Entry)| {
             (!entry.running && !seen.entries.contains_key(key)).then_some(*key)

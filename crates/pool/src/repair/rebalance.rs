@@ -57,27 +57,6 @@ pub struct RebalanceReport {
 impl Repairer<'_> {
     /// Moves shards to where they would be placed now. The index must be fresh.
     ///
-    /// ```
-    /// # use std::sync::Arc;
-    /// # use kiln_pool::{Index, NodeConfig, Policy, Pool, PoolConfig};
-    /// # use kiln_stripe::{Settings, Silent};
-    /// # use kiln_store::{Backend, MemoryBackend};
-    /// use kiln_pool::RebalanceRequest;
-    /// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:1+1")?);
-    /// # let disks: Vec<Arc<dyn Backend>> =
-    /// #     (0..3).map(|_| Arc::new(MemoryBackend::new()) as _).collect();
-    /// # for at in 0..3 {
-    /// #     config.node.push(NodeConfig::new(&format!("n{at}"), &format!("memory://{at}")));
-    /// # }
-    /// # let at = |node: &NodeConfig| node.id[1..].parse::<usize>().unwrap();
-    /// # let pool = Pool::create(config, &|node| Ok(disks[at(node)].clone()))?;
-    /// # let (index, settings) = (Index::in_memory()?, Settings::new(&Silent));
-    /// # index.refresh(&pool, b"this boot", &Silent)?;
-    /// let report = pool.repairer().rebalance(&index, &RebalanceRequest::default(), &settings)?;
-    /// assert_eq!(report.shards_misplaced, 0);
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
-    ///
     /// # Errors
     /// The index. An object that cannot be moved is in the report, and the others are moved.
     pub fn rebalance(

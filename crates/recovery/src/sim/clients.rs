@@ -201,19 +201,6 @@ impl Shared {
 }
 
 /// One client of a simulated cluster, while its program runs.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_recovery::sim::{Cluster, Faults};
-/// use kiln_store::MemoryBackend;
-/// let cluster = Cluster::new(7, Faults::none(), vec![MemoryBackend::new()]);
-/// let waits = |seconds| move |client: kiln_recovery::sim::Client| {
-///     client.sleep(Duration::from_secs(seconds));
-///     assert_eq!(client.now().as_secs(), seconds);
-/// };
-/// let ended = cluster.run(vec![Box::new(waits(3600)), Box::new(waits(60))]);
-/// assert_eq!(ended.unwrap().as_secs(), 3600);
-/// ```
 pub struct Client {
     number: usize,
     shared: Arc<Shared>,

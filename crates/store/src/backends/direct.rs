@@ -318,12 +318,6 @@ impl DirectReader {
 /// Opens a file or a block device by its path, to read from it past the page cache: for measuring
 /// it. Nothing is written.
 ///
-/// ```no_run
-/// let disk = kiln_store::open_device("/dev/sdb".as_ref(), true)?;
-/// println!("{} bytes, reads of multiples of {}", disk.len(), disk.alignment());
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
-///
 /// # Errors
 /// [`StoreError::Io`] when it cannot be opened, or has no direct reads.
 pub fn open_device(path: &Path, together: bool) -> Result<Box<dyn ReadAt>> {

@@ -40,19 +40,6 @@ pub trait Objects: Backend {
     /// writing that every place has, object stores included. Without this extension it is a part
     /// that is appended to, synced and renamed.
     ///
-    /// ```
-    /// use kiln_store::{Backend, MemoryBackend, NewFile};
-    /// let memory = MemoryBackend::new();
-    /// let disk: &dyn Backend = &memory;
-    /// let mut file = disk.create(&NewFile::named("a"))?;
-    /// file.write(b"some ")?;
-    /// file.write(b"bytes")?;
-    /// assert!(disk.open("a").is_err());
-    /// file.complete()?;
-    /// assert_eq!(memory.bytes("a").unwrap(), b"some bytes");
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`StoreError::Incapable`](crate::StoreError::Incapable) before anything is written, and
     /// those of [`Backend::append`].
@@ -173,20 +160,6 @@ pub trait Logs {
     /// Makes a log: a new file of `size` zero bytes that its one writer, and nobody else, writes in
     /// place. Its name is durable when this returns. Where there is a file of that name, the error
     /// is [`is_exists`](crate::StoreError::is_exists). Needs [`Log`](super::Capability::Log).
-    ///
-    /// ```
-    /// use kiln_store::{Logs, MemoryBackend};
-    /// let disk = MemoryBackend::new();
-    /// let mut log = disk.create_log("a.log", 4096)?;
-    /// log.write_at(512, b"record")?;
-    /// log.sync()?;
-    /// // Another writer takes over: what the first one syncs from now on counts for nothing.
-    /// assert!(disk.close_log("a.log", "a.closed", false).unwrap_err().is_in_use());
-    /// disk.close_log("a.log", "a.closed", true)?;
-    /// assert!(log.sync().unwrap_err().is_fenced());
-    /// assert_eq!(&disk.bytes("a.closed").unwrap()[512..518], b"record");
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
     ///
     /// # Errors
     /// There is a file of that name; the place.

@@ -10,13 +10,6 @@ pub const LOCK_RETRY: Duration = Duration::from_millis(50);
 
 /// Returns the pause before a lock is tried again that was waited for so long: it grows with the
 /// wait, as most locks are held for some milliseconds.
-///
-/// ```
-/// # use std::time::Duration;
-/// # use kiln_store::{LOCK_RETRY, lock_pause};
-/// assert_eq!(lock_pause(Duration::ZERO), Duration::from_millis(1));
-/// assert_eq!(lock_pause(Duration::from_secs(9)), LOCK_RETRY);
-/// ```
 pub fn lock_pause(waited: Duration) -> Duration {
     (waited / 4).clamp(Duration::from_millis(1), LOCK_RETRY)
 }

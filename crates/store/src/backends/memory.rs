@@ -41,19 +41,6 @@ impl BackendKind for Memories {
 }
 
 /// Files in memory; clones share them.
-///
-/// ```
-/// use kiln_store::{Backend, MemoryBackend};
-/// let disk = MemoryBackend::new();
-/// let mut file = disk.append("log", 0)?;
-/// file.append(b"synced")?;
-/// file.sync()?;
-/// disk.rename("log", "log.0")?;
-/// file.append(b" and lost perhaps")?;
-/// let after = disk.crash(1).bytes("log.0").unwrap();
-/// assert!(after.starts_with(b"synced"));
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug, Clone, Default)]
 pub struct MemoryBackend {
     names: Arc<Mutex<Names>>,
@@ -132,18 +119,6 @@ impl MemoryBackend {
 
     /// As [`Backend::rename`], but a power cut may undo it before [`MemoryBackend::sync_names`]:
     /// between the two is where a disk is that shares one sync among many names.
-    ///
-    /// ```
-    /// use kiln_store::{Backend, MemoryBackend};
-    /// let disk = MemoryBackend::new();
-    /// disk.put("a", b"bytes".to_vec());
-    /// disk.rename_unsynced("a", "b")?;
-    /// assert_eq!(disk.list()?, ["b"]);
-    /// assert!((0..99).any(|seed| disk.crash(seed).bytes("b").is_none()));
-    /// disk.sync_names();
-    /// assert!((0..99).all(|seed| disk.crash(seed).bytes("b").is_some()));
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
     ///
     /// # Errors
     /// As [`Backend::rename`].

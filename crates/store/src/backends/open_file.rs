@@ -69,16 +69,6 @@ impl<'a> BatchRead<'a> {
 /// Reads ranges of a file, one after the other into `bytes`, all submitted together. Ranges may
 /// reach past the end of the file, as aligned ones do; the bytes there stay as they were.
 ///
-/// ```
-/// use kiln_store::{Append, Backend, MemoryBackend, read_ranges};
-/// let disk = MemoryBackend::new();
-/// disk.append("a", 0)?.append(b"some bytes")?;
-/// let mut bytes = [b'.'; 12];
-/// read_ranges(&*disk.open("a")?, &[0..4, 5..13], &mut bytes)?;
-/// assert_eq!(&bytes, b"somebytes...");
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
-///
 /// # Errors
 /// As [`ReadAt::read_batch`].
 pub fn read_ranges(file: &dyn ReadAt, ranges: &[Range<u64>], bytes: &mut [u8]) -> Result<()> {
@@ -97,13 +87,6 @@ pub fn read_ranges(file: &dyn ReadAt, ranges: &[Range<u64>], bytes: &mut [u8]) -
 /// The reads that a batch of these byte ranges (ascending) becomes where offsets must be multiples
 /// of `alignment`: each range grown to the next multiples, ranges that then touch or overlap
 /// joined. With an alignment of 1 the ranges stay as they are.
-///
-/// ```
-/// use kiln_store::issued;
-/// let wanted = [100..200, 300..400, 5000..5100];
-/// assert_eq!(issued(&wanted, 1), wanted);
-/// assert_eq!(issued(&wanted, 512), [0..512, 4608..5120]);
-/// ```
 #[must_use]
 pub fn issued(wanted: &[Range<u64>], alignment: u64) -> Vec<Range<u64>> {
     if alignment <= 1 {

@@ -30,12 +30,6 @@ pub(super) const MAX_FILES: usize = 16_384;
 pub(super) const MAX_BYTES: usize = 256 << 20;
 
 /// The part of a name that renames keep; `None`: a file of that name shares nothing.
-///
-/// ```
-/// use kiln_store::backends::pack::stem;
-/// assert_eq!(stem("0a1b.manifest"), stem(".0a1b.run.17.manifest.part"));
-/// assert_eq!(stem("0a1b.00.kiln"), None);
-/// ```
 #[must_use]
 pub fn stem(name: &str) -> Option<&str> {
     let hidden = name.strip_prefix('.').unwrap_or(name);

@@ -21,15 +21,6 @@ pub(super) const FOLDER_EXAMPLE: &str = "file:///folder";
 ///
 /// A text with `://` in it is never the path of a folder, so that a slip of the pen makes none;
 /// except if it begins with `.` or `/`, as in `./a://b`.
-///
-/// ```
-/// use kiln_store::Location;
-/// let (url, path) = (Location::of("file:///disk0".as_ref()), Location::of("disk0".as_ref()));
-/// assert_eq!((url.scheme, url.rest), ("file", "/disk0".as_ref()));
-/// assert_eq!((path.scheme, path.rest), ("file", "disk0".as_ref()));
-/// assert_eq!(Location::of("klin://host".as_ref()).scheme, "klin");
-/// assert_eq!(Location::of("./klin://host".as_ref()).scheme, "file");
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Location<'a> {
     /// All of it, as written.
@@ -124,15 +115,6 @@ pub trait BackendKind: Sync {
 }
 
 /// Opens a place by the row of its scheme.
-///
-/// ```
-/// use kiln_store::{BACKENDS, Opening, open_place};
-/// let memory = open_place(BACKENDS, "memory://a".as_ref(), Opening::default())?;
-/// assert!(memory.list()?.is_empty());
-/// let error = open_place(BACKENDS, "tape://a".as_ref(), Opening::default()).unwrap_err();
-/// assert!(error.to_string().contains("known: file:///folder, memory://name"));
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 ///
 /// # Errors
 /// [`StoreError::UnknownScheme`], which lists the known ones; those of [`BackendKind::open`].

@@ -1,14 +1,6 @@
 //! Room of places.
 
 /// Bytes of a place, as its file system tells: other files of it count too.
-///
-/// ```
-/// use kiln_store::Space;
-/// let space = Space { total: 1000, free: 30 };
-/// assert_eq!(space.used(), 970);
-/// // A hundredth is left alone: a file system that is full to the last byte serves nobody.
-/// assert!(space.has_room_for(20) && !space.has_room_for(21));
-/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Space {
     /// All of them.

@@ -35,19 +35,6 @@ const AT_ONCE: usize = 16;
 /// ever appended to (a pool's log of changes, a hint). Everything else gets its name by
 /// [`Backend::rename`], which puts the object and then removes the part; a crash in between leaves
 /// both, as it may leave any part. The lock is the store's.
-///
-/// ```
-/// use std::sync::Arc;
-/// use kiln_store::{Backend, MemoryBackend, StagedBackend};
-/// // Memory stands for a bucket here: all that is asked of it an object store can do.
-/// let (bucket, parts) = (Arc::new(MemoryBackend::new()), Arc::new(MemoryBackend::new()));
-/// let served = StagedBackend::new(bucket.clone(), parts.clone());
-/// served.append(".a.part", 0)?.append(b"bytes")?;
-/// assert_eq!((bucket.list()?.len(), parts.list()?.len()), (0, 1));
-/// served.rename(".a.part", "a")?;
-/// assert_eq!((bucket.list()?.len(), parts.list()?.len()), (1, 0));
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug)]
 pub struct StagedBackend {
     store: Arc<dyn Backend>,

@@ -20,13 +20,6 @@ pub enum Existing {
 }
 
 /// A file that is to be, see [`crate::Objects::create`].
-///
-/// ```
-/// use kiln_store::{Existing, NewFile};
-/// assert_eq!(NewFile::named("a.toml").part, ".a.toml.part");
-/// assert_eq!(NewFile::named(".hidden").part, ".hidden.part");
-/// assert_eq!(NewFile::named("a.toml").existing, Existing::Replace);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFile<'a> {
     /// Its name.

@@ -38,19 +38,6 @@ const SPREAD_WANTED: f64 = 0.05;
 const LONGER: f64 = 1.5;
 
 /// Measurements.
-///
-/// ```
-/// use kiln_store::device::measure::measure;
-/// use kiln_store::{Append, Backend, MemoryBackend};
-/// let disk = MemoryBackend::new();
-/// disk.append("a", 0)?.append(&[7; 1 << 18])?;
-/// // A clock that goes on by a millisecond whenever it is looked at.
-/// let ticks = std::cell::Cell::new(0.0);
-/// let now = || ticks.replace(ticks.get() + 1e-3);
-/// let measured = measure(&*disk.open("a")?, 0.1, 1, &now, |_| {})?;
-/// assert!(measured.samples.iter().all(|sample| sample.seconds_each > 0.0));
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// One for each size and depth.

@@ -7,16 +7,6 @@ use super::{DeviceModel, cautious};
 use crate::issued;
 
 /// The reads that get all that is wanted, and what the model expects of them.
-///
-/// ```
-/// use kiln_store::device::{Combine, ReadPlan, DeviceModel};
-/// // A disk: 8 ms to get anywhere, then 150 MB/s. 1.2 MB cost as much as a read.
-/// let disk = DeviceModel::new(8e-3, 1.0 / 150e6, Combine::Sum);
-/// let wanted = [0..4096, 8192..12288, 9_000_000..9_004_096];
-/// let read_plan = ReadPlan::best(&wanted, 4096, &disk);
-/// assert_eq!(read_plan.reads, [0..12288, 8_998_912..9_007_104]);
-/// assert_eq!((read_plan.runs, read_plan.widest_gap), (3, 4096));
-/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadPlan {
     /// The reads, ascending, aligned, apart from each other.

@@ -80,18 +80,6 @@ impl ShardInfo {
 
     /// Bytes of the finished shard: header, chunks, tables and trailer.
     ///
-    /// ```
-    /// use kiln_store::{ShardInfo, SumKind};
-    /// let info = ShardInfo {
-    ///     spec: "rs:10+4".into(), object: "notes".into(), run: [1; 16], source: [0; 16],
-    ///     index: 3, k: 10, n: 14, alpha: 1, sub_chunk: 65536, segment_stripes: 64,
-    ///     size: Some(5120), sums: SumKind::Crc32c,
-    /// };
-    /// // A header, a chunk of 512 bytes, its checksum table, and a trailer with 14 digests.
-    /// assert_eq!(info.file_bytes()?, 4096 + 512 + 8 + 344);
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
-    ///
     /// # Errors
     /// As [`ShardInfo::layout`].
     pub fn file_bytes(&self) -> Result<u64> {

@@ -27,18 +27,6 @@ pub const LAST_STRIPE_ALIGN: u64 = 16;
 /// to 16, at most `sub_chunk`. An object of 0 bytes has no stripes.
 ///
 /// Arguments `stripe`, `sub` and `segment` must be below `stripes()`, alpha and `segments()`.
-///
-/// ```
-/// use kiln_store::Layout;
-/// // 2 data chunks of 4 sub-chunks of 64 bytes: 512 bytes per stripe, 2 stripes per segment.
-/// let layout = Layout::new(2, 4, 64, 2, Some(1100))?;
-/// assert_eq!((layout.stripes(), layout.segments()), (3, 2));
-/// assert_eq!((layout.sub_len(0), layout.sub_len(2)), (64, 16));
-/// assert_eq!(layout.offset(0, 1), 4096 + 64);
-/// assert_eq!(layout.table(0), (4096 + 512, 4 * 8 + 4));
-/// assert_eq!(layout.offset(2, 0), 8192);
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     k: u64,
@@ -331,11 +319,6 @@ pub(super) fn within(field: &'static str, value: u64, least: u64, most: u64) -> 
 
 /// The usual number of stripes per segment: tables of at most 4096 entries (16 KiB) and segments
 /// of at most 64 MiB of data, but at least one stripe.
-///
-/// ```
-/// assert_eq!(kiln_store::segment_stripes(256, 4096), 16);
-/// assert_eq!(kiln_store::segment_stripes(1, 1 << 20), 64);
-/// ```
 #[must_use]
 pub fn segment_stripes(alpha: u32, sub_chunk: u32) -> u32 {
     let chunk = u64::from(alpha.max(1)) * u64::from(sub_chunk.max(1));

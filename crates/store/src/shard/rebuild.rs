@@ -14,25 +14,6 @@ impl ShardWriter {
     /// index), also when it is [read back](read_back). A part that is not what was recorded is
     /// removed, since whoever went on from it would get the same again.
     ///
-    /// ```
-    /// use kiln_store::{MemoryBackend, ShardInfo, ShardWriter, SumKind, checksum};
-    /// let info = ShardInfo {
-    ///     spec: "rep:2".into(), object: "log".into(), run: [1; 16], source: [0; 16],
-    ///     index: 1, k: 1, n: 2, alpha: 1, sub_chunk: 32, segment_stripes: 8, size: Some(32),
-    ///     sums: SumKind::Crc32c,
-    /// };
-    /// let disk = MemoryBackend::new();
-    /// let mut shard = ShardWriter::create(&disk, ".log.01.part", &info)?;
-    /// shard.append_chunk(&[5; 32], &checksum(&[5; 32]).to_le_bytes())?;
-    /// let recorded = [shard.seal()?; 2];
-    /// shard.finish_rebuilt(&disk, 32, &recorded)?;
-    /// let mut other = ShardWriter::create(&disk, ".log.01.part", &info)?;
-    /// other.append_chunk(&[6; 32], &checksum(&[6; 32]).to_le_bytes())?;
-    /// assert!(other.finish_rebuilt(&disk, 32, &recorded).is_err());
-    /// assert!(disk.bytes(".log.01.part").is_none());
-    /// # Ok::<(), kiln_store::StoreError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`StoreError::Mismatch`]; as [`ShardWriter::finish`].
     pub fn finish_rebuilt(

@@ -41,14 +41,6 @@ pub struct Batch {
 /// Seconds of a read in the long run, given batches one after the other: over whole slices where
 /// the device stalls, from the end of one stall to the end of another; else over all but the
 /// beginning, which is not steady: throttled volumes grant a burst, drives wake up.
-///
-/// ```
-/// use kiln_store::device::measure::{Batch, steady};
-/// // Ten reads at once, then nothing for the rest of 0.1 s.
-/// let batch = |number| Batch { reads: 1, seconds: if number % 10 == 9 { 0.091 } else { 0.001 } };
-/// let batches: Vec<Batch> = (0..47).map(batch).collect();
-/// assert!((steady(&batches) - 0.01).abs() < 1e-9);
-/// ```
 #[must_use]
 pub fn steady(batches: &[Batch]) -> f64 {
     let stalls = stalls(batches);
