@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Buckets of a pool, as boto3 uses them: nodes lost and healed, and the server killed.
+"""Buckets of a pool, as boto3 uses them: nodes lost and healed, races, and the server killed.
 
     buckets_test.py FOLDER --kiln PROGRAM
 
@@ -25,6 +25,7 @@ from lab.rig import s3 as servers
 NODES = 7
 LOST = 2
 KILLS = 6
+RACES = 30
 MIB = 1 << 20
 
 
@@ -47,13 +48,18 @@ class Rig:
 
     def start(self):
         """Starts the server and waits until it serves."""
-        words = [str(self.program), "-q", "serve", "s3", "--listen", f"127.0.0.1:{self.port}"]
+        self.server = self.serve(self.port)
+
+    def serve(self, port):
+        """A server of the pool at a port."""
+        words = [str(self.program), "-q", "serve", "s3", "--listen", f"127.0.0.1:{port}"]
         with open(self.folder / "server.log", "a", encoding="utf-8") as log:
-            self.server = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE,
-                                           stderr=log, text=True)
-        line = self.server.stdout.readline()
+            server = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE,
+                                      stderr=log, text=True)
+        line = server.stdout.readline()
         if not line.startswith("serving http://"):
             raise SystemExit(f"buckets_test: the server says {line!r}")
+        return server
 
     def end(self, how=signal.SIGTERM):
         """Ends the server by a signal."""
@@ -62,14 +68,15 @@ class Rig:
         if how == signal.SIGTERM and code != 0:
             raise SystemExit(f"buckets_test: the server ended with {code}")
 
-    def client(self, tries=5):
-        """A client, which tries so many times."""
+    def client(self, tries=5, port=None, key=None):
+        """A client, which tries so many times, of this server or of one at another port."""
         import boto3
         from botocore.config import Config
         config = Config(retries={"total_max_attempts": tries}, read_timeout=60)
-        return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{self.port}",
-                            region_name="us-east-1", aws_access_key_id=self.key["id"],
-                            aws_secret_access_key=self.key["secret"], config=config)
+        key = key or self.key
+        return boto3.client("s3", endpoint_url=f"http://127.0.0.1:{port or self.port}",
+                            region_name="us-east-1", aws_access_key_id=key["id"],
+                            aws_secret_access_key=key["secret"], config=config)
 
 
 def read_all(client, known, state):
@@ -185,6 +192,88 @@ def kills(rig):
     print(f"buckets: {KILLS} kills, {whole} objects looked at: each is whole", flush=True)
 
 
+def code_of(call):
+    """The status of a call: 200, or what its error says."""
+    from botocore.exceptions import ClientError
+    try:
+        call()
+        return 200
+    except ClientError as error:
+        return error.response["ResponseMetadata"]["HTTPStatusCode"]
+
+
+def at_once(calls):
+    """What calls return that are made at the same time."""
+    found = [None] * len(calls)
+
+    def run(at):
+        found[at] = calls[at]()
+
+    threads = [threading.Thread(target=run, args=(at,)) for at in range(len(calls))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+def races(rig):
+    """Of several puts that create an object one succeeds; no change by If-Match is lost."""
+    rig.start()
+    other = servers.free_port()
+    second = rig.serve(other)
+    try:
+        clients = [rig.client(1, port) for port in (rig.port, other) for _ in range(3)]
+        clients[0].create_bucket(Bucket="races")
+        for turn in range(RACES):
+            key = f"new/{turn}"
+            codes = at_once([lambda at=at: code_of(lambda: clients[at].put_object(
+                Bucket="races", Key=key, Body=f"{at}".encode() * 9000, IfNoneMatch="*"))
+                for at in range(len(clients))])
+            assert sorted(codes)[0] == 200 and codes.count(200) == 1, codes
+            assert set(codes) <= {200, 409, 412}, codes
+            body = clients[-1].get_object(Bucket="races", Key=key)["Body"].read()
+            assert body == f"{codes.index(200)}".encode() * 9000, (turn, codes)
+
+        clients[0].put_object(Bucket="races", Key="count", Body=b"0")
+
+        def count(client):
+            done = 0
+            for _ in range(RACES):
+                seen = client.get_object(Bucket="races", Key="count")
+                more = str(int(seen["Body"].read()) + 1).encode()
+                done += code_of(lambda: client.put_object(
+                    Bucket="races", Key="count", Body=more, IfMatch=seen["ETag"])) == 200
+            return done
+
+        done = sum(at_once([lambda client=client: count(client) for client in clients]))
+        total = int(clients[0].get_object(Bucket="races", Key="count")["Body"].read())
+        assert 0 < done == total, (done, total)
+        rights(rig, clients[0])
+    finally:
+        second.terminate()
+        second.wait(60)
+    rig.end()
+    print(f"buckets: {RACES} races by two servers, {done} changes by If-Match: none lost",
+          flush=True)
+
+
+def rights(rig, owner):
+    """A key does what it may, until it is revoked; a wrong digest or secret leaves nothing."""
+    key = json.loads(rig.kiln("s3", "key", "create", "reader", "--read", "races", "--json"))
+    reader = rig.client(1, key=key)
+    body = {"Bucket": "races", "Key": "stolen", "Body": b"x"}
+    read = lambda: reader.get_object(Bucket="races", Key="count")["Body"].read()
+    assert code_of(read) == 200 and code_of(lambda: reader.put_object(**body)) == 403
+    false = rig.client(1, key={"id": key["id"], "secret": "no" * 20})
+    assert code_of(lambda: false.get_object(Bucket="races", Key="count")) == 403
+    assert code_of(lambda: owner.put_object(**body, ContentMD5="1B2M2Y8AsgTpgAmY7PhCfg==")) == 400
+    assert code_of(lambda: owner.head_object(Bucket="races", Key="stolen")) == 404
+    rig.kiln("s3", "key", "revoke", key["id"])
+    time.sleep(2.5)
+    assert code_of(read) == 403
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -206,6 +295,7 @@ def main():
         known = heal(rig, rig.client())
         rig.end()
         any_lost(rig, known)
+        races(rig)
         kills(rig)
     finally:
         if rig.server.poll() is None:
