@@ -63,7 +63,7 @@ fn what_an_earlier_release_wrote_is_read_and_changed() {
     rig.kiln("get a/coded -o back --force -q").ok();
     assert!(rig.read("back") == rig.read("coded"));
     rig.kiln("put inline a/coded --force -q").ok();
-    rig.kiln("volume rm disk -q").ok();
+    rig.kiln("volume rm disk --yes -q").ok();
     rig.kiln("status").ok();
 }
 
