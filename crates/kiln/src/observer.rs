@@ -116,7 +116,7 @@ fn left(state: &ProgressState, text: &mut dyn std::fmt::Write) {
 }
 
 /// Returns the time left at the pace so far; unknown before a pace is known.
-fn time_left(done: u64, total: Option<u64>, elapsed: Duration) -> Option<Duration> {
+pub fn time_left(done: u64, total: Option<u64>, elapsed: Duration) -> Option<Duration> {
     let rest = total?.saturating_sub(done);
     // The first bytes come late: files are opened and nodes asked before.
     if done == 0 || elapsed < PACE_KNOWN || done < rest / LEAST_SHARE {

@@ -12,6 +12,7 @@ use kiln_stripe::Observer;
 
 use super::hook::Hook;
 use super::scrubs::PositionFile;
+use crate::observer::time_left;
 use crate::page::Board;
 use crate::print;
 use crate::setup::{LimitFile, Setup, now_ms};
@@ -159,14 +160,12 @@ impl Control for RecoveryControl<'_> {
         }
         state.line = Instant::now();
         let (done, total) = (state.done, state.total.max(state.done));
-        let rate = done as f64 / state.since.elapsed().as_secs_f64().max(1e-3);
-        let left = (total - done) as f64 / rate.max(1.0);
-        print::progress_line(&format!(
-            "recovered {} of {}, {}/s, {left:.0} s left",
-            sizes::show(done),
-            sizes::show(total),
-            sizes::show(rate as u64)
-        ));
+        let elapsed = state.since.elapsed();
+        let rate = sizes::show((done as f64 / elapsed.as_secs_f64().max(1e-3)) as u64);
+        let left = time_left(done, Some(total), elapsed);
+        let left = left.map_or(String::new(), |left| format!(", {} s left", left.as_secs()));
+        let (done, total) = (sizes::show(done), sizes::show(total));
+        print::progress_line(&format!("recovered {done} of {total}, {rate}/s{left}"));
     }
 
     fn warn(&self, message: &str) {
