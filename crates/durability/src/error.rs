@@ -13,6 +13,12 @@ pub enum DurabilityError {
         /// The range.
         expected: &'static str,
     },
+    /// Nodes fail faster than the pool rebuilds them, so nothing lasts.
+    #[error("repairs would take {busy:.2} of the time: nodes fail faster than they are rebuilt")]
+    Overloaded {
+        /// The part of the time in which the pool would repair.
+        busy: f64,
+    },
     /// A simulation saw no loss and no way towards one within its effort.
     #[error(
         "{lost} lost chunks of a stripe were never seen in {trials} trials: allow more trials, or \

@@ -34,6 +34,12 @@ fn wishes_that_no_code_meets_are_answered_with_the_nearest() {
     assert!(text.contains("for 1.2"), "{text}");
     let full = rig.kiln("advise --nodes 14 --data 100TB --node-size 1TB").code(3).stdout;
     assert!(full.contains("a node for"), "{full}");
+    // Twice the failures would be more than repairs keep up with.
+    for failures in [20, 40, 400] {
+        let words = format!("advise --nodes 14 --data 6000TB --failures {failures} --lose 3");
+        let text = rig.kiln(&words).code(3).stdout;
+        assert!(text.starts_with("no code meets the wishes") && !text.contains("-0.0"), "{text}");
+    }
     let few = rig.kiln("advise --nodes 3 --data 1TB --lose 3").code(3).stdout;
     assert!(few.contains("any 2 may be lost, not 3"), "{few}");
     let wide = rig.kiln("advise --nodes 9 --data 1TB --code rs:100+9").code(3).stdout;

@@ -6,6 +6,19 @@ use std::sync::mpsc;
 use super::*;
 use crate::proto::{Message, Priority};
 
+/// Asks a peer for a list and waits for the answer, at most so many seconds.
+fn list(peer: &Peer, seconds: u64) -> Result<(), NetError> {
+    let (tell, told) = mpsc::channel();
+    peer.ask(PendingRequest {
+        message: Message::List { after: String::new() },
+        payload: bytes::Bytes::new(),
+        priority: Priority::Client,
+        patience: Duration::from_secs(seconds),
+        answer: Box::new(move |answer| tell.send(answer.map(|_| ())).unwrap()),
+    });
+    told.recv().unwrap()
+}
+
 /// Requests after the end get the same error as those before it.
 #[test]
 fn the_reason_of_the_end_is_kept_for_who_comes_later() {
@@ -20,15 +33,7 @@ fn the_reason_of_the_end_is_kept_for_who_comes_later() {
     // The first may still reach the task, the last comes after it.
     for pause in [0, 0, 50] {
         std::thread::sleep(Duration::from_millis(pause));
-        let (tell, told) = mpsc::channel();
-        peer.ask(PendingRequest {
-            message: Message::List { after: String::new() },
-            payload: bytes::Bytes::new(),
-            priority: Priority::Client,
-            patience: Duration::from_secs(5),
-            answer: Box::new(move |answer| tell.send(answer.map(|_| ())).unwrap()),
-        });
-        let error = told.recv().unwrap().unwrap_err();
+        let error = list(&peer, 5).unwrap_err();
         assert!(error.to_string().contains("--key"), "{error}");
     }
 }
@@ -82,15 +87,7 @@ fn a_refusal_is_kept_for_later_requests() {
     }
     for pause in [0, 0, 50] {
         std::thread::sleep(Duration::from_millis(pause));
-        let (tell, told) = mpsc::channel();
-        peer.ask(PendingRequest {
-            message: Message::List { after: String::new() },
-            payload: bytes::Bytes::new(),
-            priority: Priority::Client,
-            patience: Duration::from_secs(5),
-            answer: Box::new(move |answer| tell.send(answer.map(|_| ())).unwrap()),
-        });
-        let answer = told.recv().unwrap();
+        let answer = list(&peer, 5);
         assert!(matches!(&answer, Err(NetError::Refused { .. })), "{answer:?}");
     }
 }
@@ -109,15 +106,7 @@ fn a_silent_agent_is_noticed_soon_and_remembered() {
         let address = format!("{scheme}://{}", listener.local_addr().unwrap());
         let (begin, parsed) = (Instant::now(), address.parse().unwrap());
         let peer = Peer::connect(runtime.handle(), &parsed, Some(key), &greetings);
-        let (tell, told) = mpsc::channel();
-        peer.ask(PendingRequest {
-            message: Message::List { after: String::new() },
-            payload: bytes::Bytes::new(),
-            priority: Priority::Client,
-            patience: Duration::from_secs(60),
-            answer: Box::new(move |answer| tell.send(answer.map(|_| ())).unwrap()),
-        });
-        let error = told.recv().unwrap().unwrap_err();
+        let error = list(&peer, 60).unwrap_err();
         assert!(begin.elapsed() < Duration::from_secs(9), "{scheme}: {:?}", begin.elapsed());
         assert!(error.to_string().contains("silent"), "{error}");
         assert!(matches!(error, NetError::Io { op: crate::NetOperation::Connect, .. }));

@@ -142,15 +142,8 @@ pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Resul
         repair_hours: row.repair_hours.max(1e-6),
         bad_chunks: (site.chunk(codec) as f64 * 8.0 * site.bad_bits).min(1.0),
     };
-    row.loss_a_year = match pool.chain() {
-        Ok(chain) => chain.loss_a_year(),
-        // Nodes fail faster than they are rebuilt: nothing of it lasts.
-        Err(DurabilityError::Number { what, .. }) if what.starts_with("part of the time") => {
-            return Ok(());
-        }
-        Err(error) => return Err(impossible(error)),
-    };
-    row.nines = -row.loss_a_year.log10();
+    row.loss_a_year = loss_a_year(&pool)?;
+    row.nines = 0.0 - row.loss_a_year.log10();
     let doubled: [(&'static str, Change); 4] = [
         ("failures of nodes", |pool| pool.failures_per_year *= 2.0),
         ("time of repair", |pool| pool.repair_hours *= 2.0),
@@ -161,13 +154,22 @@ pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Resul
     for (name, change) in doubled {
         let mut other = pool.clone();
         change(&mut other);
-        let nines = other.chain().map_err(impossible)?.nines_a_year();
+        let nines = 0.0 - loss_a_year(&other)?.log10();
         if nines < row.nines_if_doubled {
             (row.decides, row.nines_if_doubled) = (name, nines);
         }
     }
     row.pool = Some(pool);
     Ok(())
+}
+
+/// Returns the chance that a year loses data: certain where nodes fail faster than they are rebuilt.
+fn loss_a_year(pool: &PoolModel) -> Result<f64, Failure> {
+    match pool.chain() {
+        Ok(chain) => Ok(chain.loss_a_year()),
+        Err(DurabilityError::Overloaded { .. }) => Ok(1.0),
+        Err(error) => Err(impossible(error)),
+    }
 }
 
 /// Returns the parts of all patterns of losses that the code survives.
