@@ -187,7 +187,7 @@ impl PoolModel {
                     ((self.nodes - lost) as f64 * rate * any, bad, hours)
                 }
             };
-            // Where nothing more may be lost, a chunk that proves unreadable is too much.
+            // A chunk that proves unreadable is too much for a stripe without redundancy.
             let unreadable = match lost + 1 == most && self.bad_chunks > 0.0 {
                 true => {
                     let stripes = self.worst(lost + 1).0;

@@ -173,7 +173,7 @@ impl<S: State> Stage<S> {
             while state.level() >= level {
                 let at = state.level();
                 let risk = state.step(pool, homes, rng);
-                // What is lost from higher levels is counted by their stages.
+                // Losses from higher levels are counted by their stages.
                 match risk {
                     Risk::Certain => {
                         stage.lost += u64::from(at == level);

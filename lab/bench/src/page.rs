@@ -1,4 +1,4 @@
-//! What pages have in common: tables in Markdown.
+//! Tables in Markdown, for all pages.
 
 use std::fmt;
 

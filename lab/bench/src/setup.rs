@@ -10,7 +10,7 @@ use crate::peers::Engines;
 pub struct Setup {
     /// kiln and its peers.
     pub engines: Engines,
-    /// Whether buffers ask for huge pages.
+    /// True if buffers ask for huge pages.
     pub huge_pages: bool,
     /// Time per cell.
     pub effort: Effort,
@@ -23,7 +23,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Whether a cell of that name is wanted.
+    /// Returns whether a cell of that name is wanted.
     pub fn wants(&self, name: &str) -> bool {
         name.contains(&self.only)
     }

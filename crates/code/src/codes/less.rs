@@ -260,7 +260,7 @@ impl Code for Less {
     fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
         let Shape { m, alpha, .. } = self.shape;
         let mut solution = match choice.strategy {
-            // What helpers need not give is not read again.
+            // Sub-chunks that helpers need not give are not read again.
             RebuildMethod::Repair => self
                 .repair(&choice.lost, &choice.helpers)
                 .ok_or_else(|| CodeError::Internal(format!("no repair of {:?}", choice.lost)))?,

@@ -1,4 +1,4 @@
-//! What a schedule computes, for all data at once: every word as the set of inputs it sums.
+//! The result of a schedule for all data at once: every word as the set of inputs it sums.
 
 use crate::schedule::{Op, Schedule, sums};
 use crate::{CodeError, Dag};
@@ -27,7 +27,7 @@ pub(super) fn prove(schedule: &Schedule, dag: &Dag) -> Result<(), CodeError> {
     Ok(())
 }
 
-/// What each word holds in the end.
+/// The sums that the words hold in the end.
 fn made(schedule: &Schedule) -> Result<Vec<Option<Set>>, CodeError> {
     let wrong = |op: Op, what| CodeError::Internal(format!("{op:?} of a schedule {what}"));
     let inputs = schedule.inputs();
@@ -56,7 +56,7 @@ fn made(schedule: &Schedule) -> Result<Vec<Option<Set>>, CodeError> {
     Ok(sets)
 }
 
-/// What each vertex of a DAG is the sum of.
+/// The inputs that each vertex of a DAG is the sum of.
 fn sets(dag: &Dag) -> Result<Vec<Set>, CodeError> {
     let inputs = dag.inputs().len();
     let mut sets: Vec<Set> = (0..inputs).map(|input| unit(input, inputs)).collect();

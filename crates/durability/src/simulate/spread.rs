@@ -56,11 +56,11 @@ pub(super) struct Pool {
     down: Vec<Down>,
     /// By stripe with several lost chunks, the nodes that had them.
     several: BTreeMap<u32, Vec<u32>>,
-    /// Those of them with a chunk whose loss is known, the worst first.
+    /// Stripes among them with a chunk whose loss is known, the worst first.
     queue: BTreeSet<(Reverse<usize>, u32)>,
     /// Hours that the first of them has been rebuilt for.
     begun: f64,
-    /// How many stripes have lost 2, 3, ... chunks.
+    /// Numbers of stripes that have lost 2, 3, ... chunks.
     counts: Vec<usize>,
 }
 
@@ -201,7 +201,7 @@ impl State for Pool {
             (true, Some(first)) => {
                 let down = &mut self.down[first];
                 let (all, left) = (homes.of(down.node).len() as f64, down.left(homes));
-                // What was rebuilt out of order is passed in no time; it lies anywhere.
+                // Chunks rebuilt out of order are passed in no time; they lie anywhere.
                 let jump = hours / homes.hours * (all - down.passed) / left.max(1e-6);
                 let part = jump / (all - down.passed).max(1e-6);
                 let gone = (down.ahead.len() as f64 * part).round() as usize;

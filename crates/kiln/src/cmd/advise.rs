@@ -90,7 +90,7 @@ pub struct Advise {
     #[arg(long, value_enum, default_value = "hdd")]
     class: Class,
 
-    /// What kiln probe measured of such a disk, instead of its class
+    /// Model that kiln probe measured of such a disk, instead of its class
     #[arg(long, value_name = "FILE")]
     device_model: Option<PathBuf>,
 

@@ -84,7 +84,7 @@ impl Cp {
             true => to.trim_matches('/').to_owned(),
             false => name_of_file(transfer, from, to)?,
         };
-        // What is named itself is meant, whatever it is.
+        // A name that is given itself is meant, of whatever kind.
         let excluded = match from.is_dir() {
             true => self.pool.own_paths(transfer.pool),
             false => BTreeSet::new(),

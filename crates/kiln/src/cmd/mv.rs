@@ -103,7 +103,7 @@ impl Mv {
                 Err(failure) => told.fail(name, &failure),
             }
         }
-        // What stays needs its folders.
+        // Entries that stay need their folders.
         if self.recursive && told.is_whole() {
             for (name, entry) in &tree.others {
                 add_entry(&mut entries, &new(name), entry.clone());

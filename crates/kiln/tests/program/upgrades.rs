@@ -67,7 +67,7 @@ fn what_an_earlier_release_wrote_is_read_and_changed() {
     rig.kiln("status").ok();
 }
 
-/// What a later release wrote is refused with its version, and not changed.
+/// A pool that a later release wrote is refused with its version, and not changed.
 #[test]
 fn what_a_later_release_wrote_is_refused() {
     let rig = earlier_pool();

@@ -3,7 +3,7 @@
 //! No reader looks for a shard before a manifest names it, so shards need no hidden names. A
 //! manifest is put over just the copy that was found when the change was decided (or where there
 //! was none), so a writer whose lock was taken over while it stood still changes nothing any more.
-//! What else that needs is in `DESIGN.md`.
+//! `DESIGN.md` has the rest of what that needs.
 
 use std::collections::BTreeMap;
 

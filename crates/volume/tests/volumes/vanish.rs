@@ -51,7 +51,7 @@ fn a_whole_volume_survives_the_loss_of_any_m_nodes() {
             for _ in 0..8 {
                 let plan = history.plan(&mut random);
                 history.write(&volume, &plan).unwrap();
-                // What fails while a node is lost is done later.
+                // A step that fails while a node is lost is done later.
                 let _ = (volume.seal(), volume.keep());
             }
             match random.below(4) {

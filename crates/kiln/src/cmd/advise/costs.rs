@@ -163,7 +163,7 @@ pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Resul
     Ok(())
 }
 
-/// Returns the chance that a year loses data: certain where nodes fail faster than they are rebuilt.
+/// Returns the chance that a year loses data; 1 where nodes fail faster than they are rebuilt.
 fn loss_a_year(pool: &PoolModel) -> Result<f64, Failure> {
     match pool.chain() {
         Ok(chain) => Ok(chain.loss_a_year()),
