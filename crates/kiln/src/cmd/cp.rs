@@ -47,6 +47,10 @@ pub struct Cp {
     /// pool:NAME, or a folder or file
     to: String,
 
+    /// Taken for those who are used to it: folders are copied whole anyway
+    #[arg(short = 'r', long = "recursive", hide = true)]
+    _recursive: bool,
+
     /// Replace what is there
     #[arg(long, conflicts_with = "skip")]
     force: bool,

@@ -9,13 +9,18 @@ mod rebalance;
 mod restore;
 mod seal;
 
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt as _;
+
 use clap::{Args, Subcommand};
+use kiln_net::Address;
 use kiln_pool::{NodeConfig, PoolConfig};
 use kiln_store::Location;
 
 use crate::args::with_exit_codes;
 use crate::cmd::status;
 use crate::exit::{Exit, Failure};
+use crate::print::count;
 use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
@@ -153,4 +158,31 @@ fn check_domains(config: &PoolConfig) -> Result<(), Failure> {
         domains.len()
     );
     Err(Failure::Flag { flag: "--node", problem })
+}
+
+/// Says which nodes of distinct domains one failure would take, folders on one device or agents
+/// of one host: a sentence for each such device and host.
+fn notes_of_shared(config: &PoolConfig) -> Vec<String> {
+    let mut shared: BTreeMap<(String, Option<u64>), Vec<&NodeConfig>> = BTreeMap::new();
+    for node in config.node.iter().filter(|node| !node.is_leaving()) {
+        if let Ok(address) = node.url.parse::<Address>() {
+            shared.entry((format!("host {}", address.host), None)).or_default().push(node);
+        } else if let Ok(path) = Location::of(node.url.as_ref()).local()
+            && let Ok(found) = std::fs::metadata(path)
+        {
+            let device = (String::from("device"), Some(found.dev()));
+            shared.entry(device).or_default().push(node);
+        }
+    }
+    shared.retain(|_, nodes| nodes.iter().any(|node| node.domain != nodes[0].domain));
+    let note = |((place, _), nodes): (_, Vec<&NodeConfig>)| {
+        let ids: Vec<&str> = nodes.iter().take(4).map(|node| &node.id[..]).collect();
+        let more = if nodes.len() > ids.len() { ", ..." } else { "" };
+        format!(
+            "note: {} ({}{more}) share a {place}; give nodes that fail together one domain=",
+            count(nodes.len() as u64, "node"),
+            ids.join(", ")
+        )
+    };
+    shared.into_iter().map(note).collect()
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use kiln_pool::{Membership, NodeConfig};
 use kiln_store::Absent;
 
-use super::node;
+use super::{node, notes_of_shared};
 use crate::exit::{Exit, Failure};
 use crate::print::Stream;
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run};
@@ -78,7 +78,11 @@ impl AddNode {
             Stream::Stdout.json(&config)?;
         } else if !setup.quiet {
             let did = if self.replace { "has a new disk; run kiln repair" } else { "was added" };
-            Stream::Stdout.text(&format!("node {} {did}\n", self.id))?;
+            let mut text = format!("node {} {did}\n", self.id);
+            for note in notes_of_shared(&config).into_iter().filter(|_| !self.replace) {
+                text += &format!("  {note}\n");
+            }
+            Stream::Stdout.text(&text)?;
         }
         Ok(Exit::Done)
     }

@@ -1,5 +1,6 @@
 //! `kiln pool create`
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use kiln_pool::{Policy, Pool, PoolConfig};
 use kiln_store::Absent;
 use kiln_stripe::Observer;
 
-use super::{check_domains, node};
+use super::{check_domains, node, notes_of_shared};
 use crate::exit::{Exit, Failure};
 use crate::names;
 use crate::print::{Stream, count};
@@ -22,9 +23,10 @@ pub struct Create {
     #[arg(value_name = "FILE", default_value = names::POOL)]
     file: PathBuf,
 
-    /// The code of large objects; small ones get copies or Reed-Solomon of the same k+m
+    /// The code of large objects; small ones get copies or Reed-Solomon of the same k+m [default:
+    /// by the number of domains, as the README's table has it]
     #[arg(short, long, value_name = "SPEC")]
-    code: String,
+    code: Option<String>,
 
     /// A node: PLACE[,id=ID][,domain=DOMAIN][,weight=NUMBER]; once for each
     #[allow(rustdoc::broken_intra_doc_links)] // brackets of syntax, in what --help prints
@@ -59,10 +61,13 @@ impl Create {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let stem = self.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let name = self.name.unwrap_or(stem);
-        let mut config = PoolConfig::new(fresh_run(), &name, Policy::for_code(&self.code)?);
-        for (at, text) in self.node.iter().enumerate() {
-            config.node.push(node(text, &format!("n{at:02}"))?);
-        }
+        let nodes = (self.node.iter().enumerate())
+            .map(|(at, text)| node(text, &format!("n{at:02}")))
+            .collect::<Result<Vec<_>, _>>()?;
+        let domains: BTreeSet<&str> = nodes.iter().map(|node| &node.domain[..]).collect();
+        let code = self.code.as_deref().unwrap_or_else(|| code_for(domains.len()));
+        let mut config = PoolConfig::new(fresh_run(), &name, Policy::for_code(code)?);
+        config.node = nodes;
         config.check()?;
         check_domains(&config)?;
         let flags = PoolFlags { pool: Some(self.file.clone()), pool_key: self.pool_key };
@@ -112,9 +117,24 @@ impl Create {
                     None => format!("  larger: {code}\n"),
                 };
             }
+            for note in notes_of_shared(&config) {
+                text += &format!("  {note}\n");
+            }
             Stream::Stdout.text(&text)?;
         }
         Ok(Exit::Done)
+    }
+}
+
+/// Returns the code of a pool for which none was named, by the README's table.
+fn code_for(domains: usize) -> &'static str {
+    match domains {
+        ..=3 => "rep:2",
+        4..=5 => "clay:2+2",
+        6..=9 => "clay:4+2",
+        10..=13 => "clay:6+3",
+        14..=19 => "clay:10+4",
+        20.. => "clay:16+4",
     }
 }
 
@@ -170,4 +190,18 @@ fn wait_for_agents(config: &PoolConfig, most: Duration, setup: &Setup) -> Result
         }
         std::thread::sleep(LOOK);
     }
+}
+
+#[test]
+fn without_a_code_the_table_of_the_readme_decides() {
+    let rows = include_str!("../../../../../README.md").lines().filter_map(|line| {
+        let (first, rest) = line.strip_prefix("| ")?.split_once(' ')?;
+        Some((first.parse::<usize>().ok()?, rest.split('`').nth(1)?))
+    });
+    let rows: Vec<_> = rows.collect();
+    assert_eq!(rows.len(), 6);
+    for pair in rows.windows(2) {
+        assert_eq!((code_for(pair[0].0), code_for(pair[1].0 - 1)), (pair[0].1, pair[0].1));
+    }
+    assert_eq!(code_for(usize::MAX), rows[5].1);
 }
