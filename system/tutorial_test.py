@@ -5,7 +5,7 @@
 
 FOLDER is made, and emptied before. The clone is of what is committed here, and builds everything
 anew, which takes some twenty minutes of two cores; so CI does not run this. What the commands print
-is compared with the page by crates/kiln/tests/program/tutorial.rs.
+is compared with the page by crates/kiln/tests/program/sessions.rs.
 """
 
 import argparse

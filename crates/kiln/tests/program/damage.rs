@@ -1,7 +1,6 @@
 //! Rot, truncation, mix-ups: found, named, repaired; never a wrong byte.
 
 use std::fs::{self, OpenOptions};
-use std::path::Path;
 
 use crate::rig::{Random, Rig, flip, seed, shard};
 
@@ -97,21 +96,6 @@ fn rot_in_different_stripes_of_many_shards() {
 }
 
 #[test]
-fn a_stripe_with_too_much_rot_is_never_guessed() {
-    let rig = Rig::new();
-    rig.encoded("rs:4+2", "--sub-chunk 4KiB", 6 * 4 * 4096);
-    for index in [0, 2, 5] {
-        flip(&rig.path(shard(index)), HEADER + 3 * 4096 + 5, 1);
-    }
-    let before = rig.snapshot("shards");
-    rig.kiln("decode shards -o back").fails(2, &["stripe 3"]);
-    assert!(!rig.path("back").exists());
-    rig.kiln("verify shards --deep").code(2);
-    rig.kiln("repair shards --scan").fails(2, &["stripe 3"]);
-    assert!(rig.snapshot("shards") == before, "nothing was touched");
-}
-
-#[test]
 fn a_flipped_bit_in_any_helper_during_repair() {
     let seed = seed("a_flipped_bit_in_any_helper_during_repair");
     let mut random = Random::new(seed);
@@ -130,66 +114,4 @@ fn a_flipped_bit_in_any_helper_during_repair() {
             assert!(rig.snapshot("shards") == whole, "helper {helper}, byte {at}: not repaired");
         }
     }
-}
-
-#[test]
-fn shards_of_two_runs_never_mix() {
-    let rig = Rig::new();
-    let first = rig.encoded("rs:3+2", "", 90_000);
-    let before = rig.snapshot("shards");
-    rig.data("object", 90_000, 77);
-    rig.kiln("encode object -c rs:3+2 -o other -q").ok();
-    // One foreign file replaces shard 1; then a second one.
-    fs::copy(rig.path("other/object.01.kiln"), rig.path(shard(1))).unwrap();
-    rig.decodes_to(&first);
-    rig.kiln("verify shards").code(1);
-    fs::copy(rig.path("other/object.04.kiln"), rig.path(shard(4))).unwrap();
-    rig.decodes_to(&first);
-    // A third one: now the foreign ones are those that decode.
-    fs::copy(rig.path("other/object.00.kiln"), rig.path(shard(0))).unwrap();
-    rig.kiln("decode shards -o mixed --force -q").ok();
-    assert!(rig.read("mixed") == rig.read("object"));
-    // Both runs complete, in one call: refused rather than chosen by chance.
-    for (path, bytes) in &before {
-        fs::write(path, bytes).unwrap();
-    }
-    rig.kiln("decode shards other -o both").fails(5, &["run"]);
-    assert!(!rig.path("both").exists());
-}
-
-#[test]
-fn shards_in_the_wrong_place() {
-    let rig = Rig::new();
-    let data = rig.encoded("rs:3+2", "", 90_000);
-    let whole = rig.snapshot("shards");
-    swap(&rig, &shard(0), &shard(3));
-    rig.decodes_to(&data);
-    rig.kiln("verify shards").code(1);
-    rig.kiln("repair shards").ok();
-    rig.decodes_to(&data);
-    rig.kiln("verify shards --deep").ok();
-    assert!(rig.snapshot("shards") == whole);
-    fs::rename(rig.path(shard(2)), rig.path("shards/renamed.kiln")).unwrap();
-    rig.decodes_to(&data);
-    rig.kiln("repair shards").ok();
-    rig.kiln("verify shards --deep").ok();
-    assert!(rig.path(shard(2)).exists());
-}
-
-fn swap(rig: &Rig, one: &str, two: &str) {
-    let parking = Path::new("shards/parking");
-    fs::rename(rig.path(one), rig.path(parking)).unwrap();
-    fs::rename(rig.path(two), rig.path(one)).unwrap();
-    fs::rename(rig.path(parking), rig.path(two)).unwrap();
-}
-
-#[test]
-fn a_copy_under_another_name() {
-    let rig = Rig::new();
-    let data = rig.encoded("rs:3+2", "", 90_000);
-    fs::copy(rig.path(shard(1)), rig.path("shards/copy.kiln")).unwrap();
-    flip(&rig.path(shard(1)), HEADER + 10, 0);
-    rig.decodes_to(&data);
-    rig.kiln("repair shards --scan").ok();
-    rig.decodes_to(&data);
 }

@@ -1,14 +1,15 @@
-//! Messages and exit codes when something goes wrong.
+//! Messages, exit codes and help.
 
-use std::fs::{self, Permissions};
-use std::io::Read;
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::agents::Agent;
-use crate::rig::{Ended, Rig, program, shard};
+use crate::rig::{Ended, Rig, program};
 
 /// The one object on standard output, and the line on standard error.
 #[track_caller]
@@ -20,41 +21,6 @@ fn told(ended: Ended, exit: i32, kind: &str) -> Value {
     assert!(ended.stderr.contains(error), "the same on standard error: {}", ended.stderr);
     assert!(!told["todo"].as_str().unwrap().is_empty());
     told
-}
-
-fn pool(rig: &Rig) {
-    for node in 0..6 {
-        fs::create_dir(rig.path(format!("n{node}"))).unwrap();
-    }
-    let nodes: Vec<String> = (0..6).map(|node| format!("--node n{node}")).collect();
-    rig.kiln(&format!("pool create pool.toml -c rs:4+2 {}", nodes.join(" "))).ok();
-}
-
-#[test]
-fn errors_are_json_too() {
-    let rig = Rig::new();
-    told(rig.kiln("encode --json"), 3, "usage");
-    told(rig.kiln("nonsense --json"), 3, "usage");
-    told(rig.kiln("verify nothing --json"), 4, "io");
-    fs::create_dir(rig.path("empty")).unwrap();
-    told(rig.kiln("verify empty --json"), 7, "not-found");
-    let data = rig.encoded("rs:2+1", "", 10_000);
-    let there = told(rig.kiln("encode object -c rs:2+1 -o shards --json"), 5, "refused");
-    assert_eq!(there["todo"], "nothing was changed; remove what is in the way");
-    rig.data("object", 10_000, 2);
-    let other = told(rig.kiln("encode object -c rs:2+1 -o shards --json"), 5, "refused");
-    assert_eq!(other["todo"], "nothing was changed; give --force to replace what is there");
-    assert!(other["error"].as_str().unwrap().ends_with("give --force to replace what is there"));
-    for index in [0, 1] {
-        rig.remove(shard(index));
-    }
-    told(rig.kiln("verify shards --json"), 2, "not-recoverable");
-    // Data on standard output stays alone there.
-    let ended = rig.kiln("decode shards -o - --json").code(2);
-    assert_ne!(data, ended.stdout.as_bytes());
-    pool(&rig);
-    told(rig.kiln("get nope --json"), 7, "not-found");
-    told(rig.kiln("volume stat nope --json"), 7, "not-found");
 }
 
 #[test]
@@ -79,45 +45,6 @@ fn a_wrong_key_is_no_loss() {
     {
         told(rig.kiln(&format!("{words} --key wrong.key --json")), 8, "wrong-key");
     }
-}
-
-#[test]
-fn who_looks_does_not_wait_for_who_works() {
-    let rig = Rig::new();
-    pool(&rig);
-    rig.data("object", 1000, 1);
-    rig.kiln("put object -q").ok();
-    rig.kiln("ls -q").ok();
-    // As a repair has it from its beginning to its end.
-    let lock = fs::File::open(rig.path("pool.index.redb.lock")).unwrap();
-    lock.lock().unwrap();
-    let ended = rig.kiln("status").ok();
-    assert!(ended.stdout.contains("1 object") && ended.stderr.contains("findings of scrubs"));
-    assert_eq!(rig.kiln("ls").ok().stdout, "object\n");
-    rig.kiln("mv object other -q").ok();
-    let mut scrub = rig.command("scrub -q").stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = [0; 13];
-    scrub.stderr.as_mut().unwrap().read_exact(&mut said).unwrap();
-    assert_eq!(&said, b"kiln: warning");
-    lock.unlock().unwrap();
-    assert!(scrub.wait().unwrap().success());
-}
-
-#[test]
-fn words_that_make_no_sense_are_answered_by_what_does() {
-    let rig = Rig::new();
-    let ended = rig.kiln("").code(3);
-    assert!(ended.stderr.contains("encode") && ended.stderr.contains("no command given"));
-    let ended = rig.kiln("pool").code(3);
-    assert!(ended.stderr.contains("add-node") && ended.stderr.contains("no command given"));
-    rig.kiln("ls").fails(4, &["pool.toml", "--pool", "kiln pool create", "kiln pool restore"]);
-    rig.kiln("verify nowhere").fails(4, &["nowhere", "no such folder"]);
-    assert!(!rig.kiln("verify nowhere --nope").code(3).stderr.contains("tip"));
-    // What encode calls --name may be called so afterwards.
-    rig.encoded("rs:2+1", "--name its", 1000);
-    rig.kiln("verify shards --name its").ok();
-    let all = rig.kiln("verify shards --all --json").ok();
-    assert_eq!(all.stdout.matches("\"object\":").count(), 1, "{}", all.stdout);
 }
 
 /// As another user than root, whom nothing stops; skipped where there is none.
@@ -175,16 +102,52 @@ fn an_interrupt_says_what_stays() {
 }
 
 #[test]
-fn long_lists_are_summed_up() {
-    let rig = Rig::new();
-    rig.encoded("rs:2+1", "--sub-chunk 64", 100_000);
-    let mut bytes = rig.read(shard(1));
-    let len = bytes.len();
-    for at in (5000..len - 5000).step_by(64) {
-        bytes[at] ^= 1;
+fn input_that_changes_while_it_is_read() {
+    for grow in [true, false] {
+        let rig = Rig::new();
+        rig.data("object", 1 << 20, 1);
+        let words = "encode object -c rs:4+2 --sub-chunk 4KiB -o shards --limit-rate 1MiB";
+        let child = rig.start(words);
+        std::thread::sleep(Duration::from_millis(400));
+        if grow {
+            let mut file = OpenOptions::new().append(true).open(rig.path("object")).unwrap();
+            file.write_all(b"more").unwrap();
+        } else {
+            let file = File::options().write(true).open(rig.path("object")).unwrap();
+            file.set_len(1000).unwrap();
+        }
+        let output = child.wait_with_output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(5), "grow {grow}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        assert!(stderr.contains("changed"), "{stderr}");
+        assert!(!rig.path("shards").exists(), "grow {grow}: nothing stays");
     }
-    fs::write(rig.path(shard(1)), bytes).unwrap();
-    let ended = rig.kiln("verify shards").code(1);
-    assert!(ended.stdout.contains("damaged stripes"), "{}", ended.stdout);
-    assert!(ended.stdout.lines().count() < 10, "{}", ended.stdout);
+}
+
+/// The commands that `kiln --help` lists: what is added to the table is tested.
+fn commands(help: &str) -> Vec<&str> {
+    let lines = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let names = lines.take_while(|line| !line.is_empty());
+    names.filter_map(|line| line.split_whitespace().next()).filter(|name| *name != "help").collect()
+}
+
+#[test]
+fn help_explains_itself() {
+    let rig = Rig::new();
+    let help = rig.kiln("--help").ok();
+    assert_eq!(help.stderr, "");
+    let commands = commands(&help.stdout);
+    assert!(commands.len() > 15 && commands.contains(&"coordinator"), "{commands:?}");
+    for command in commands {
+        let own = rig.kiln(&format!("{command} --help")).ok().stdout;
+        for part in ["Usage:", "Examples:", "Exit codes:", "--json", "--limit-rate", "--threads"] {
+            assert!(own.contains(part), "{command} --help lacks '{part}'");
+        }
+        assert!(own.lines().all(|line| line.chars().count() <= 100), "{command}: long line");
+        for jargon in ["MDS", "GF(", "sub-packetization", "coupled"] {
+            assert!(!own.contains(jargon), "{command} --help uses '{jargon}'");
+        }
+    }
+    assert!(rig.kiln("--version").ok().stdout.starts_with("kiln "));
 }

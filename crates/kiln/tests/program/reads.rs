@@ -270,28 +270,3 @@ fn a_plan_says_which_gaps_a_device_reads_through() {
     let two = rig.kiln("plan -c clay:6+3,order=gray --lost 0,1 --device-model disk --json").ok();
     assert_eq!(two.json()["losses"].as_array().unwrap().len(), 1);
 }
-
-#[test]
-fn a_plan_refuses_models_that_are_none() {
-    let rig = Rig::new();
-    let cases = [
-        ("", "device model"),
-        ("not json", "device model"),
-        ("{}", "version"),
-        (&DISK.replace("\"version\":1", "\"version\":9")[..], "version 9"),
-        (&DISK.replace("6.67e-9", "0"), "byte_seconds"),
-        (&DISK.replace("\"sum\"", "\"product\""), "product"),
-        (&DISK.replace("{", "{\"piece_bytes\":1,"), "piece_bytes"),
-    ];
-    for (text, word) in cases {
-        std::fs::write(rig.path("model"), text).unwrap();
-        rig.kiln("plan -c clay:4+2 --device-model model").fails(4, &["model", word]);
-    }
-    rig.kiln("plan -c clay:4+2 --device-model nowhere").fails(4, &["nowhere"]);
-    // A folder that was not probed.
-    std::fs::create_dir(rig.path("new")).unwrap();
-    rig.kiln("plan -c clay:4+2 --device-model new").fails(4, &[".kiln-device"]);
-    std::fs::write(rig.path("disk"), DISK).unwrap();
-    let run = rig.kiln("plan -c clay:4+2 --device-model disk --orders");
-    run.fails(3, &["--orders"]);
-}

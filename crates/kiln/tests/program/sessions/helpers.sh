@@ -1,0 +1,80 @@
+# Commands of the sessions beside kiln and the system's own.
+set -o pipefail
+umask 022
+
+# data NAME BYTES [SEED]: makes a file whose bytes depend on their position.
+data() { seq "${3:-1}0000000" "${3:-1}9999999" 2> /dev/null | head -c "$2" > "$1" || true; }
+
+# flip NAME OFFSET [BIT]: flips one bit of a file.
+flip() {
+  local byte
+  byte=$(od -An -tu1 -j"$2" -N1 "$1")
+  printf "\\x$(printf %02x $((byte ^ 1 << ${3:-3})))" |
+    dd of="$1" bs=1 seek="$2" conv=notrunc status=none
+}
+
+# encoded CODE BYTES [FLAG...]: makes "object", and its shards in the folder "shards".
+encoded() {
+  data object "$2"
+  kiln encode object -c "$1" -o shards -q "${@:3}"
+}
+
+# decodes: decodes "shards" and compares the result with "object".
+decodes() { kiln decode shards -o back --force -q && cmp back object; }
+
+# pool CODE NODES [FLAG...]: makes a pool of the folders d00, d01, ...
+pool() {
+  local at nodes=()
+  for at in $(seq -f %02g 0 $(($2 - 1))); do
+    mkdir -p "d$at"
+    nodes+=(--node "d$at")
+  done
+  kiln pool create -c "$1" "${nodes[@]}" -q "${@:3}"
+}
+
+# pick NAMES: prints the fields of JSON with these names, divided by |.
+pick() { grep -oE "\"($1)\": ?([^],{}[\"]+|\"[^\"]*\")" | sed 's/": */": /'; }
+
+# top NAMES: prints the fields of a report with these names, but for lists and parts.
+top() { grep -E "^  \"($1)\": [^[{]" | tr -d ' ,'; }
+
+# rows NAME: prints how many fields of JSON have this name.
+rows() { grep -oE "\"$1\":" | wc -l; }
+
+# tree FOLDER [FORMAT]: lists everything below a folder: kind, mode, target, sum; with a FORMAT of
+# find's also times.
+tree() {
+  (
+    cd "$1" || exit
+    find . -mindepth 1 \( -type l -printf '%P -> %l\n' \
+      -o -type d -printf "%P/ %m$2\n" -o -printf "%P %m$2\n" \) | sort
+    find . -type f -exec cksum {} + | sort
+  )
+}
+
+# same ONE OTHER: compares two folders by `tree`.
+same() { diff <(tree "$1") <(tree "$2"); }
+
+# state: remembers, or compares with what it remembered, the contents of folders.
+state() { for folder in "$@"; do tree "$folder"; done | cksum; }
+
+# vectors: where what earlier releases wrote lies.
+vectors=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../../vectors")
+
+# files FOLDER: lists the shards in a node's folder.
+files() { ls "$1" | grep '\.kiln$'; }
+
+# tree_of_all_kinds: makes "tree" with objects of each kind: empty, inline, one and many stripes.
+tree_of_all_kinds() {
+  local at=0 size
+  for size in 0 10 50000 100000 4500000; do
+    mkdir -p "tree/folder $at"
+    data "tree/folder $at/ü$size" $size $((at + 1))
+    at=$((at + 1))
+  done
+}
+
+# comes_back: copies "backup" of the pool and compares it with "tree".
+comes_back() {
+  kiln cp pool:backup back --force -q 2> /dev/null && diff -r tree back && rm -r back
+}
