@@ -31,6 +31,11 @@ POOLS = {
         "kiln-gray": "plugin=kiln code=clay k=4 m=2 order=gray stripe_unit=64K",
         "kiln-as-clay": f"plugin=kiln code=clay k=4 m=2 scalar_mds=isa {VAN} stripe_unit=64K",
         "stock-clay": f"plugin=clay k=4 m=2 scalar_mds=isa {VAN} stripe_unit=64K",
+        "stock-cauchy": "plugin=clay k=4 m=2 scalar_mds=jerasure technique=cauchy_orig "
+                        "stripe_unit=512K",
+        "stock-liber8tion": "plugin=clay k=4 m=2 scalar_mds=jerasure technique=liber8tion "
+                            "stripe_unit=512K",
+        "stock-shec": "plugin=clay k=4 m=2 scalar_mds=shec technique=single stripe_unit=64K",
     },
     "full": {
         "kiln-rs": "plugin=kiln code=rs k=10 m=4 stripe_unit=64K",
@@ -182,13 +187,16 @@ class Run:
         own = {self.cluster.connection.pool_lookup(objects.pool) for objects in self.pools}
         return [row for row in dump["pg_stats"] if int(row["pgid"].split(".")[0]) in own]
 
-    def exchange(self, name, lost):
-        """Gives a pool of Ceph's clay to kiln's plugin: its profile changes, its bytes do not. OSDs
-        restart by twos; when half of them have, an OSD is lost and the pool works and
-        recovers with both plugins."""
-        words = POOLS[self.size][name].replace("plugin=clay", "plugin=kiln code=clay")
-        self.cluster.command("osd erasure-code-profile set", name=name, force=True,
-                             yes_i_really_mean_it=True, profile=self.cluster.words(words))
+    def exchange(self, lost):
+        """Gives the pools of Ceph's clay to kiln's plugin: their profiles change, their bytes do
+        not. OSDs restart by twos; when half of them have, an OSD is lost and the pools work and
+        recover with both plugins."""
+        clay = {name: words for name, words in POOLS[self.size].items() if "plugin=clay" in words}
+        for name, words in clay.items():
+            words = words.replace("plugin=clay", "plugin=kiln code=clay")
+            self.cluster.command("osd erasure-code-profile set", name=name, force=True,
+                                 yes_i_really_mean_it=True, profile=self.cluster.words(words))
+        name = ", ".join(clay)
         # OSDs take a pool's plugin when they start.
         half = list(range(self.osds // 2))
         self.restart(half)
@@ -277,7 +285,7 @@ class Run:
         self.change()
         self.compare("overwritten, appended, removed")
         first, second, third = self.rng.sample(range(self.osds), 3)
-        self.exchange("stock-clay", first)
+        self.exchange(first)
         self.lose([second, third])
         self.scrub()
         self.compare("at the end")

@@ -23,8 +23,9 @@ using kiln::aligned;
 using kiln::bytes_of;
 using kiln::set_of;
 
-// A chunk is a multiple of so many bytes for each sub-chunk, as with Ceph's own plugins.
-constexpr unsigned UNIT = 32;
+// A chunk is a multiple of so many bytes for each sub-chunk, or of so many packets, as with Ceph's
+// own plugins.
+constexpr unsigned UNIT = 32, PACKETS = 4;
 // What BlueStore reads at least, if the profile says nothing else, and the most that it may say.
 constexpr uint64_t BLOCK = 4096;
 constexpr uint64_t BLOCK_MAX = 1 << 20;
@@ -39,7 +40,7 @@ class Kiln final : public ceph::InterfaceAdapter {
     unsigned get_chunk_count() const override { return shape.k + shape.m; }
     unsigned get_data_chunk_count() const override { return shape.k; }
     unsigned get_coding_chunk_count() const override { return shape.m; }
-    int get_sub_chunk_count() override { return int(shape.alpha); }
+    int get_sub_chunk_count() override { return int(shape.alpha / together); }
     unsigned get_chunk_size(unsigned object) const override;
     int minimum_to_decode(const std::set<int> &want, const std::set<int> &available,
                           std::map<int, Runs> *minimum) override;
@@ -63,6 +64,8 @@ class Kiln final : public ceph::InterfaceAdapter {
     kiln::Codec codec;
     mutable kiln::Plans plans;
     kiln_shape shape{};
+    // Sub-chunks of kiln that are one of Ceph's: they hold the same blocks of packets.
+    unsigned together = 1, multiple = UNIT;
     // Bytes of a chunk for each stripe of the pool, and of what its disks read at least.
     uint64_t unit = 0, block = BLOCK;
     const ceph::Mapping mapping;
@@ -81,6 +84,8 @@ int Kiln::init(Profile &given, std::ostream *log) {
         return result;
     }
     kiln_codec_shape(codec.get(), &shape);
+    if (const size_t packet = kiln_codec_packet(codec.get(), &together))
+        multiple = PACKETS * unsigned(packet);
     profile = given;
     unit = kiln::size_at(given, "stripe_unit", BLOCK);
     block = kiln::size_at(given, "read_block", BLOCK);
@@ -118,7 +123,7 @@ int Kiln::create_rule(const std::string &name, CrushWrapper &crush, std::ostream
 
 unsigned Kiln::get_chunk_size(unsigned object) const {
     const uint64_t chunk = (uint64_t(object) + shape.k - 1) / shape.k;
-    const uint64_t unit = uint64_t(UNIT) * shape.alpha;
+    const uint64_t unit = uint64_t(multiple) * shape.alpha;
     return unsigned((chunk + unit - 1) / unit * unit);
 }
 
@@ -156,6 +161,8 @@ int Kiln::minimum_to_decode(const std::set<int> &want, const std::set<int> &avai
     }
     for (int chunk : want)
         if (there[size_t(chunk)]) (*minimum)[chunk] = {{0, int(shape.alpha)}};
+    for (auto &[chunk, runs] : *minimum)
+        for (auto &[first, count] : runs) first /= int(together), count /= int(together);
     return 0;
 }
 

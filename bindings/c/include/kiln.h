@@ -85,6 +85,15 @@ void kiln_codec_free(kiln_codec *codec);
 // `codec` is alive, `shape` may be written to.
 int kiln_codec_shape(const kiln_codec *codec, kiln_shape *shape);
 
+// Returns the bytes of a packet, and writes into `count` how many sub-chunks hold the same blocks
+// of packets (Jerasure's `packetsize`), so that they are read together. 0, and 1 sub-chunk, for
+// codes without packets.
+//
+// # Safety
+// `codec` is alive, `count` may be written to.
+size_t kiln_codec_packet(const kiln_codec *codec,
+                         uint32_t *count);
+
 // Writes the code's spec, complete, as text ended by a zero byte: two codes of one such text make
 // the same bytes. -ERANGE when it does not fit; 1100 bytes are always enough.
 //

@@ -97,6 +97,23 @@ pub unsafe extern "C" fn kiln_codec_shape(
     })
 }
 
+/// Returns the bytes of a packet, and writes into `count` how many sub-chunks hold the same blocks
+/// of packets (Jerasure's `packetsize`), so that they are read together. 0, and 1 sub-chunk, for
+/// codes without packets.
+///
+/// # Safety
+/// `codec` is alive, `count` may be written to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn kiln_codec_packet(codec: *const kiln_codec, count: *mut u32) -> usize {
+    // SAFETY: alive as promised.
+    let packets = unsafe { alive(codec) }.ok().and_then(Codec::packets);
+    if !count.is_null() {
+        // SAFETY: not null, and writable as promised.
+        unsafe { count.write(packets.map_or(1, |packets| packets.count as u32)) };
+    }
+    packets.map_or(0, |packets| packets.bytes)
+}
+
 /// Writes the code's spec, complete, as text ended by a zero byte: two codes of one such text make
 /// the same bytes. -ERANGE when it does not fit; 1100 bytes are always enough.
 ///

@@ -200,6 +200,21 @@ int main(int argc, char **argv) {
             same_as("plugin=kiln code=clay" + rest, "plugin=clay" + rest);
         }
     same_as("plugin=kiln code=rs matrix=isa k=10 m=4", "plugin=isa k=10 m=4" + van);
+    for (const char *scalar :
+         {"k=4 m=2 scalar_mds=jerasure technique=cauchy_orig",
+          "k=5 m=3 d=6 scalar_mds=jerasure technique=cauchy_good",
+          "k=5 m=2 scalar_mds=jerasure technique=liber8tion",
+          "k=5 m=2 scalar_mds=jerasure technique=reed_sol_r6_op",
+          "k=5 m=3 scalar_mds=isa technique=cauchy", "k=4 m=2 scalar_mds=shec technique=single",
+          "k=5 m=2 scalar_mds=shec technique=multiple"}) {
+        const std::string ours = std::string("plugin=kiln code=clay ") + scalar;
+        same_as(ours, std::string("plugin=clay ") + scalar);
+        each_loss(loaded(ours), 700001);
+    }
+    same_as("plugin=kiln code=cauchy w=8 packet=64 k=6 m=3",
+            "plugin=jerasure technique=cauchy_good packetsize=64 k=6 m=3");
+    same_as("plugin=kiln code=liber8tion packet=64 k=6 m=2",
+            "plugin=jerasure technique=liber8tion packetsize=64 k=6 m=2");
     for (const char *profile :
          {"k=4 m=2", "k=4 m=2 order=gray", "k=10 m=4 order=gray",
           "k=6 m=3 d=8", "k=8 m=4 d=10", "k=10 m=4", "code=rs k=10 m=4",

@@ -2,7 +2,7 @@
 
 use crate::codes::{self, Choice, Code};
 use crate::order::Layers;
-use crate::{CodeError, CodeSpec, Program, RebuildMethod, RepairPlan, Shape};
+use crate::{CodeError, CodeSpec, Packets, Program, RebuildMethod, RepairPlan, Shape};
 use kiln_gf::{Kernel, Results, TemporalHint};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
@@ -90,10 +90,16 @@ impl Codec {
         self.code.layers()
     }
 
-    /// Returns whether a chunk may be read and computed in ranges of sub-chunks. Not with packets:
-    /// there a sub-chunk is not one range of bytes, so that only whole chunks are read.
+    /// Returns whether a part of every sub-chunk may be computed from the same parts of others.
+    /// Not with packets: there a sub-chunk is not one range of bytes, so that blocks of packets are
+    /// read whole.
     pub fn sliceable(&self) -> bool {
-        self.code.packet().is_none()
+        self.code.packets().is_none()
+    }
+
+    /// The blocks of packets that sub-chunks hold, for codes that have them.
+    pub fn packets(&self) -> Option<Packets> {
+        self.code.packets()
     }
 
     /// The shard that each chunk is in Ceph, where data need not come first (the chunk mapping of
@@ -286,8 +292,8 @@ impl Codec {
     fn make(&self, choice: Choice) -> Result<Arc<RepairPlan>, CodeError> {
         let dag = self.code.emit(&choice)?;
         let program = Program::compile(&dag, self.kernel)?;
-        let program = match self.code.packet() {
-            Some(packet) => program.in_packets(self.shape().alpha, packet)?,
+        let program = match self.code.packets() {
+            Some(packets) => program.in_packets(packets)?,
             None => program,
         };
         Ok(Arc::new(RepairPlan::new(choice.strategy, choice.lost, dag, program)))

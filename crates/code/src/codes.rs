@@ -2,7 +2,6 @@
 
 mod replication;
 mod scalar;
-mod clay;
 mod reed_solomon;
 mod xor;
 mod blaum_roth;
@@ -16,6 +15,7 @@ mod lrc;
 mod rdp;
 mod star;
 mod xcode;
+mod clay;
 
 #[cfg(test)]
 mod battery;
@@ -23,7 +23,7 @@ mod battery;
 use crate::order::Layers;
 use crate::profile::ReadProfile;
 use crate::spec::{ChunkNumbers, Param, Words};
-use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape};
+use crate::{CodeError, CodeSpec, Dag, Packets, RebuildMethod, Shape};
 
 /// A family of codes: its name, what it is good for, and how its spec reads.
 #[derive(Debug)]
@@ -108,10 +108,10 @@ pub(crate) trait Code: Send + Sync {
         (0..self.shape().n()).collect()
     }
 
-    /// The length of a packet in bytes, for codes that work on a chunk in blocks of alpha packets
-    /// (Jerasure's `packetsize`), each block alone. Without it a chunk is one block: a packet is a
-    /// sub-chunk. With it only whole chunks are read.
-    fn packet(&self) -> Option<usize> {
+    /// The packets of codes that work on blocks of packets (Jerasure's `packetsize`), each block
+    /// alone: so many sub-chunks one after the other hold the blocks. Without them a packet is a
+    /// sub-chunk. With them sub-chunks are read so many together.
+    fn packets(&self) -> Option<Packets> {
         None
     }
 

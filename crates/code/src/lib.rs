@@ -36,7 +36,7 @@ pub use kiln_gf::{
 };
 pub use order::{Layers, Order};
 pub use order_cost::{OrderCost, PairCost};
-pub use program::Program;
+pub use program::{Packets, Program};
 pub use repair_plan::{RebuildMethod, RepairPlan};
 pub use spec::CodeSpec;
 pub use stripe::Shape;

@@ -154,6 +154,15 @@ mod tests {
             ),
             ("plugin=clay k=4 m=2", "clay:4+2,mds=jerasure,coupling=ceph"),
             (
+                "plugin=clay k=4 m=2 technique=cauchy_good packetsize=32",
+                "clay:4+2,mds=cauchy-good,packet=2048",
+            ),
+            (
+                "plugin=clay k=8 m=2 d=8 scalar_mds=jerasure technique=liber8tion",
+                "clay:8+2,d=8,mds=liber8tion,packet=2048",
+            ),
+            ("plugin=clay k=12 m=2 scalar_mds=shec", "clay:12+2,mds=jerasure,coupling=ceph"),
+            (
                 "plugin=jerasure k=4 m=2 technique=cauchy_good w=4 packetsize=32",
                 "cauchy:4+2,w=4,packet=32",
             ),
@@ -192,6 +201,12 @@ mod tests {
         assert!(refused("plugin=jerasure k=4 m=2 w=16").contains("only w=8"));
         assert!(refused("plugin=jerasure k=4 m=2 technique=magic").contains("blaum_roth"));
         assert!(refused("plugin=clay k=4 m=2 technique=liberation").contains("supported here"));
+        assert!(refused("plugin=clay k=4 m=3 technique=liber8tion").contains("2 parity chunks"));
+        assert!(refused("plugin=clay k=9 m=2 technique=liber8tion").contains("1 to 8 data chunks"));
+        assert!(refused("plugin=clay k=4 m=3 scalar_mds=shec").contains("Ceph itself decodes"));
+        assert!(refused("plugin=clay k=13 m=2 scalar_mds=shec").contains("12 data chunks at most"));
+        assert!(refused("clay:4+2,mds=cauchy-orig,coupling=kiln").contains("known: ceph"));
+        assert!(refused("clay:4+2,packet=2048").contains("it takes: d, mds"));
         let ordered = refused("plugin=clay k=4 m=2 order=gray");
         assert!(ordered.contains("clay:4+2,mds=jerasure,coupling=ceph,order=gray"), "{ordered}");
         assert!(refused("plugin=isa m=2").contains("no k="));

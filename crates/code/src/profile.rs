@@ -54,8 +54,8 @@ impl<'a> Profile<'a> {
                 Err(self.bad(format!("w={w} is not supported; only w=8 is (GF(2^8))")))
             }
             (other, _) => Err(self.bad(format!(
-                "technique '{other}'; supported here: reed_sol_van, reed_sol_r6_op, and with \
-                 plugin jerasure cauchy_orig, cauchy_good, liberation, blaum_roth, liber8tion"
+                "technique '{other}'; supported here: reed_sol_van, reed_sol_r6_op, cauchy_orig, \
+                 cauchy_good, liber8tion, and with plugin jerasure liberation, blaum_roth"
             ))),
         }
     }

@@ -22,7 +22,7 @@ use kiln_gf::{
     Buffers, Caches, DataPath, Kernel, KernelProgram, Product, ProgramSource, Results, Routine,
     Side, TemporalHint, Tuning, working_set,
 };
-use packets::Packets;
+pub use packets::Packets;
 use relabel::{Relabelled, by_layers};
 use std::borrow::Cow;
 use std::sync::{Arc, OnceLock};
@@ -232,13 +232,13 @@ impl Program {
         Ok((compiled, hint))
     }
 
-    /// The same program on chunks that are blocks of `alpha` packets of `packet` bytes, each block
-    /// coded alone; the last block of a chunk has shorter packets where the length asks for it.
+    /// The same program on blocks of packets, each block coded alone; the last block has shorter
+    /// packets where the length asks for it.
     ///
     /// # Errors
-    /// Some buffer is not a whole chunk, or a number is zero.
-    pub(crate) fn in_packets(self, alpha: usize, packet: usize) -> Result<Program, CodeError> {
-        let packets = Packets::new(self.cached.kernel_program.buffers(), alpha, packet)?;
+    /// Some buffer is a part of a block.
+    pub(crate) fn in_packets(self, packets: Packets) -> Result<Program, CodeError> {
+        packets.check(self.cached.kernel_program.buffers())?;
         Ok(Program { packets: Some(packets), ..self })
     }
 

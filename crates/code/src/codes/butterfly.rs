@@ -21,9 +21,10 @@
 //! halves, whose lines contain all of the upper H. The last chunk has no such half (for k = 2 and 3
 //! no choice of fewer than k chunks' sub-chunks determines it: tried exhaustively).
 
+use super::CodeFamily;
 use super::xor::{self, Equations, XorCode};
-use super::{CodeFamily, clay::ALPHA_MAX};
 use crate::dag::{At, Hint};
+use crate::order::LAYERS_MAX;
 use crate::spec::K_PLUS_M;
 use crate::{CodeError, CodeSpec, Shape};
 
@@ -55,14 +56,14 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
 
 /// The numbers of the code, refused where 2^(k-1) is too large.
 fn shape(spec: &CodeSpec) -> Result<Shape, CodeError> {
-    let (k, most) = (spec.k(), ALPHA_MAX.ilog2() as usize + 1);
+    let (k, most) = (spec.k(), LAYERS_MAX.ilog2() as usize + 1);
     if k > most {
         return Err(CodeError::AlphaTooLarge {
             spec: spec.to_string(),
             alpha: format!("2^{}", k - 1),
             q: 2,
             t: k - 1,
-            limit: ALPHA_MAX,
+            limit: LAYERS_MAX,
             hint: format!("butterfly takes at most {most} data chunks, clay:{k}+2 takes more"),
         });
     }

@@ -51,24 +51,28 @@ fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
 }
 
 fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
-    let (k, m, w) = (spec.k(), spec.m(), xor::number(spec, "w")?);
-    let field = BinaryField::new(w)?;
-    let matrix = match spec.value("matrix") {
-        "orig" => field.original(k, m),
-        _ => field.good(k, m),
+    let shape = Shape { k: spec.k(), m: spec.m(), alpha: xor::number(spec, "w")? };
+    let equations = equations(shape, spec.value("matrix") == "good")?;
+    Ok(Box::new(XorCode::new(equations, xor::packet(spec))))
+}
+
+/// The equations of `cauchy_good` or `cauchy_orig`, with w = alpha.
+pub(super) fn equations(shape: Shape, good: bool) -> Result<Equations, CodeError> {
+    let field = BinaryField::new(shape.alpha)?;
+    let matrix = match good {
+        true => field.good(shape.k, shape.m),
+        false => field.original(shape.k, shape.m),
     };
-    let shape = Shape { k, m, alpha: w };
-    let equations = Equations::of_blocks(shape, |r, j, l| {
+    Ok(Equations::of_blocks(shape, |r, j, l| {
         // Column c of an element's block holds the bits of e * 2^c, row l is bit l.
         let mut power = matrix[r][j];
         let mut columns = Vec::new();
-        for c in 0..w {
+        for c in 0..shape.alpha {
             if power >> l & 1 == 1 {
                 columns.push(c);
             }
             power = field.double(power);
         }
         columns
-    });
-    Ok(Box::new(XorCode::new(equations, xor::packet(spec))))
+    }))
 }

@@ -3,11 +3,11 @@
 
 use super::CodeFamily;
 use super::xor::{self, Equations, XorCode};
-use crate::Shape;
-use crate::spec::{K_PLUS_M, Param};
+use crate::spec::{K_PLUS_M, Param, Words};
+use crate::{CodeError, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
-    name: "liber8tion",
+    name: NAME,
     about: "Liber8tion: two parities by XOR only, 8 sub-chunks a chunk, at most 8 data chunks",
     syntax: "liber8tion:k+2[,packet=BYTES]",
     example: "liber8tion:8+2",
@@ -15,28 +15,38 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     numbers: K_PLUS_M,
     profile: None,
     resolve: |words| {
-        xor::only_parities(words, 2)?;
-        if words.k > W {
-            let reason = format!(
-                "liber8tion has 1 to {W} data chunks; for more take liberation:{}+2",
-                words.k
-            );
-            return Err(words.bad("k", &words.k.to_string(), reason));
-        }
+        check(words)?;
         let packet: Param = xor::take_packet(words)?;
         Ok(vec![packet])
     },
-    build: |spec| {
-        let shape = Shape { k: spec.k(), m: 2, alpha: W };
-        let equations = Equations::of_blocks(shape, |r, j, l| match r {
-            0 => vec![l],
-            _ => (0..W).filter(|&column| BLOCKS[j][l] >> column & 1 == 1).collect(),
-        });
-        Ok(Box::new(XorCode::new(equations, xor::packet(spec))))
-    },
+    build: |spec| Ok(Box::new(XorCode::new(equations(spec.k()), xor::packet(spec)))),
 };
 
-const W: usize = 8;
+/// Refuses numbers of chunks that the code does not have.
+pub(super) fn check(words: &Words<'_>) -> Result<(), CodeError> {
+    xor::only_parities(words, 2)?;
+    match words.k {
+        ..=W => Ok(()),
+        k => {
+            let reason =
+                format!("liber8tion has 1 to {W} data chunks; for more take liberation:{k}+2");
+            Err(words.bad("k", &k.to_string(), reason))
+        }
+    }
+}
+
+/// The equations for at most [`W`] data chunks.
+pub(super) fn equations(k: usize) -> Equations {
+    Equations::of_blocks(Shape { k, m: 2, alpha: W }, |r, j, l| match r {
+        0 => vec![l],
+        _ => (0..W).filter(|&column| BLOCKS[j][l] >> column & 1 == 1).collect(),
+    })
+}
+
+pub(super) const NAME: &str = "liber8tion";
+
+/// Sub-chunks a chunk, and data chunks at most.
+pub(super) const W: usize = 8;
 
 /// `BLOCKS[j][l]`: the set columns of row l of Q's block for data chunk j, bit c for column c.
 #[rustfmt::skip]

@@ -12,7 +12,8 @@ mod solve;
 
 use super::{Choice, Code};
 use crate::dag::{At, DagBuilder, Hint};
-use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape};
+use crate::{CodeError, CodeSpec, Dag, Packets, RebuildMethod, Shape};
+use kiln_gf::Matrix;
 pub(crate) use recover::Recovery;
 use solve::Start;
 
@@ -75,6 +76,17 @@ impl Equations {
     pub(super) fn add_at(&mut self, cells: Vec<u32>, place: Hint) {
         self.list.push(cells);
         self.places.push(Some(place));
+    }
+
+    /// The bit matrix of [`Equations::of_blocks`]: a row for each sub-chunk of the parities.
+    pub(super) fn parity_bits(&self) -> Matrix {
+        let data = self.shape.k * self.shape.alpha;
+        let mut bits = Matrix::zero(self.list.len(), data);
+        for (row, cells) in self.list.iter().enumerate() {
+            let columns = cells.iter().map(|&cell| cell as usize).filter(|&cell| cell < data);
+            columns.for_each(|column| bits.set(row, column, 1));
+        }
+        bits
     }
 
     fn cells(&self) -> usize {
@@ -192,8 +204,8 @@ impl Code for XorCode {
         self.equations.shape
     }
 
-    fn packet(&self) -> Option<usize> {
-        self.packet
+    fn packets(&self) -> Option<Packets> {
+        self.packet.map(|bytes| Packets { count: self.equations.shape.alpha, bytes })
     }
 
     /// One lost chunk: mixed recovery where it reads less than k chunks. Blocks of packets are

@@ -15,6 +15,16 @@ pub enum Symbol {
     Vertex(u32),
 }
 
+impl Symbol {
+    /// The symbol so many after this one, of a row made together.
+    pub(crate) fn after(self, count: usize) -> Symbol {
+        match self {
+            Symbol::Zero => Symbol::Zero,
+            Symbol::Vertex(first) => Symbol::Vertex(first + count as u32),
+        }
+    }
+}
+
 /// A matrix known to a builder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MatrixId(u32);
@@ -28,10 +38,7 @@ pub struct StepOut {
 impl StepOut {
     /// The symbol of row `row`.
     pub fn symbol(&self, row: usize) -> Symbol {
-        match self.first {
-            Symbol::Zero => Symbol::Zero,
-            Symbol::Vertex(first) => Symbol::Vertex(first + row as u32),
-        }
+        self.first.after(row)
     }
 }
 

@@ -26,15 +26,18 @@ pub(super) fn emit(clay: &Clay, choice: &Choice) -> Result<Dag, CodeError> {
     for &chunk in &choice.lost {
         for z in 0..clay.grid.alpha {
             let symbol = emitter.coupled(clay.grid.node_of(chunk), z)?;
-            emitter.builder.output(at(clay, chunk, z), symbol);
+            for bit in 0..clay.width {
+                emitter.builder.output(at(clay, chunk, z, bit), symbol.after(bit));
+            }
         }
     }
     emitter.builder.finish()
 }
 
 /// Returns where a layer lies in a chunk: the one place where the order decides what the code is.
-fn at(clay: &Clay, chunk: usize, z: usize) -> At {
-    At { chunk: chunk as u32, position: clay.order.positions()[z] }
+fn at(clay: &Clay, chunk: usize, z: usize, bit: usize) -> At {
+    let position = clay.order.positions()[z] * clay.width as u32 + bit as u32;
+    At { chunk: chunk as u32, position }
 }
 
 struct Emitter<'a> {
@@ -46,7 +49,8 @@ struct Emitter<'a> {
     is_unknown: Vec<bool>,
     /// In a repair: the unknown nodes whose dots say which layers are read. Empty in a decode.
     erased: Vec<usize>,
-    /// U by node and layer, once known.
+    /// U by node and layer, once known: the first of a node's symbols there, which are made
+    /// together.
     uncoupled: Vec<Option<Symbol>>,
     /// Outputs by node and layer, once known: pairs of lost nodes are solved together.
     solved: HashMap<(usize, usize), Symbol>,
@@ -110,18 +114,37 @@ impl<'a> Emitter<'a> {
             Some(&matrix) => matrix,
             None => {
                 // Data, virtual and parity nodes in grid order are the generator's rows.
-                let solve = self.clay.scalar.solve(&key.0, &key.1)?;
+                let rows = |nodes: &[usize]| self.clay.rows(nodes);
+                let solve = self.clay.scalar.solve(&rows(&key.0), &rows(&key.1))?;
                 let matrix = self.builder.matrix(&solve);
                 self.mds.insert(key.clone(), matrix);
                 matrix
             }
         };
-        let hints: Vec<Hint> = key.1.iter().map(|&node| hint(node, z)).collect();
-        let out = self.builder.step(matrix, &sources, &hints)?;
+        let made: Vec<(usize, usize)> = key.1.iter().map(|&node| (node, z)).collect();
+        let out = self.step(matrix, &sources, &made)?;
         for (row, &node) in key.1.iter().enumerate() {
-            self.uncoupled[node * self.grid.alpha + z] = Some(out.symbol(row));
+            self.uncoupled[node * self.grid.alpha + z] = Some(out.after(row * self.clay.width));
         }
         Ok(())
+    }
+
+    /// Adds a step that makes the symbols of vertices `(node, z)`; returns the first of them.
+    fn step(
+        &mut self,
+        matrix: MatrixId,
+        sources: &[Symbol],
+        made: &[(usize, usize)],
+    ) -> Result<Symbol, CodeError> {
+        let clay = self.clay;
+        let symbols = |first: &Symbol| {
+            let first = *first;
+            (0..clay.width).map(move |bit| first.after(bit))
+        };
+        let sources: Vec<Symbol> = sources.iter().flat_map(symbols).collect();
+        let hints = |&(node, z)| (0..clay.width).map(move |bit| hint(clay, node, z, bit));
+        let hints: Vec<Hint> = made.iter().flat_map(hints).collect();
+        Ok(self.builder.step(matrix, &sources, &hints)?.symbol(0))
     }
 
     /// Nodes whose U the scalar code must give in layer z. Where one erased node has its dot, the
@@ -164,10 +187,12 @@ impl<'a> Emitter<'a> {
 
     /// C of a node that is read or zero.
     fn stored(&mut self, node: usize, z: usize) -> Symbol {
-        match self.grid.chunk_of(node) {
-            Some(chunk) => self.builder.input(at(self.clay, chunk, z), hint(node, z)),
-            None => Symbol::Zero,
-        }
+        let Some(chunk) = self.grid.chunk_of(node) else { return Symbol::Zero };
+        let clay = self.clay;
+        let mut input = |bit| self.builder.input(at(clay, chunk, z, bit), hint(clay, node, z, bit));
+        let first = input(0);
+        (1..clay.width).for_each(|bit| _ = input(bit));
+        first
     }
 
     /// U of a known node: its C with the companion's C, or with the companion's U where that node
@@ -181,10 +206,10 @@ impl<'a> Emitter<'a> {
         let (mine, its) = members(node, other);
         if self.is_unknown[other] {
             let companion = self.uncoupled_at(other, layer)?;
-            return self.pair([C0 + mine, U0 + its], U0 + mine, [own, companion], hint(node, z));
+            return self.pair([C0 + mine, U0 + its], U0 + mine, [own, companion], (node, z));
         }
         let companion = self.stored(other, layer);
-        self.pair([C0 + mine, C0 + its], U0 + mine, [own, companion], hint(node, z))
+        self.pair([C0 + mine, C0 + its], U0 + mine, [own, companion], (node, z))
     }
 
     /// C of a lost node in any layer, from what the layers gave.
@@ -202,10 +227,10 @@ impl<'a> Emitter<'a> {
         }
         let stored = self.stored(other, layer);
         match self.uncoupled[node * self.grid.alpha + z] {
-            Some(own) => self.pair([U0 + mine, C0 + its], C0 + mine, [own, stored], hint(node, z)),
+            Some(own) => self.pair([U0 + mine, C0 + its], C0 + mine, [own, stored], (node, z)),
             None => {
                 let its_u = self.uncoupled_at(other, layer)?;
-                self.pair([C0 + its, U0 + its], C0 + mine, [stored, its_u], hint(node, z))
+                self.pair([C0 + its, U0 + its], C0 + mine, [stored, its_u], (node, z))
             }
         }
     }
@@ -219,9 +244,9 @@ impl<'a> Emitter<'a> {
         let (mine, its) = members(node, other);
         let sources = [self.uncoupled_at(node, z)?, self.uncoupled_at(other, layer)?];
         let matrix = self.pair_matrix([U0 + mine, U0 + its], vec![C0 + mine, C0 + its])?;
-        let out = self.builder.step(matrix, &sources, &[hint(node, z), hint(other, layer)])?;
-        self.solved.insert((other, layer), out.symbol(1));
-        Ok(out.symbol(0))
+        let out = self.step(matrix, &sources, &[(node, z), (other, layer)])?;
+        self.solved.insert((other, layer), out.after(self.clay.width));
+        Ok(out)
     }
 
     fn uncoupled_at(&self, node: usize, z: usize) -> Result<Symbol, CodeError> {
@@ -236,10 +261,10 @@ impl<'a> Emitter<'a> {
         known: [usize; 2],
         wanted: usize,
         sources: [Symbol; 2],
-        hint: Hint,
+        made: (usize, usize),
     ) -> Result<Symbol, CodeError> {
         let matrix = self.pair_matrix(known, vec![wanted])?;
-        Ok(self.builder.step(matrix, &sources, &[hint])?.symbol(0))
+        self.step(matrix, &sources, &[made])
     }
 
     fn pair_matrix(
@@ -251,16 +276,17 @@ impl<'a> Emitter<'a> {
         if let Some(&matrix) = self.pairs.get(&key) {
             return Ok(matrix);
         }
-        let coupled: Matrix = self.clay.pair.select_rows(&known).invert()?;
-        let solve = self.clay.pair.select_rows(&key.1).mul(&coupled)?;
+        let rows = |members: &[usize]| self.clay.pair.select_rows(&self.clay.rows(members));
+        let coupled: Matrix = rows(&known).invert()?;
+        let solve = rows(&key.1).mul(&coupled)?;
         let matrix = self.builder.matrix(&solve);
         self.pairs.insert(key, matrix);
         Ok(matrix)
     }
 }
 
-fn hint(node: usize, z: usize) -> Hint {
-    Hint { layer: z as u32, column: node as u32 }
+fn hint(clay: &Clay, node: usize, z: usize, bit: usize) -> Hint {
+    Hint { layer: (z * clay.width + bit) as u32, column: node as u32 }
 }
 
 /// Positions of two companions in the pair matrix: 0 is the one with the larger x.

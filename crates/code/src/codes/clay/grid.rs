@@ -1,6 +1,5 @@
 //! The grid of a Clay code: nodes (x, y), layers z with digits z_0 .. z_{t-1}.
 
-use super::ALPHA_MAX;
 use crate::{CodeError, CodeSpec};
 
 /// Node v stands at x = v mod q, y = v / q. Chunk i < k is node i; `virtuals` nodes of zeros
@@ -19,18 +18,18 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    pub(super) fn new(spec: &CodeSpec, d: usize) -> Result<Grid, CodeError> {
+    pub(super) fn new(spec: &CodeSpec, d: usize, limit: usize) -> Result<Grid, CodeError> {
         let (k, m) = (spec.k(), spec.m());
         let q = d - k + 1;
         let t = (k + m).div_ceil(q);
-        let alpha = alpha(q, t).filter(|&alpha| alpha <= ALPHA_MAX);
+        let alpha = alpha(q, t).filter(|&alpha| alpha <= limit);
         let alpha = alpha.ok_or_else(|| CodeError::AlphaTooLarge {
             spec: spec.to_string(),
             alpha: alpha_text(q, t),
             q,
             t,
-            limit: ALPHA_MAX,
-            hint: other_d(k, m),
+            limit,
+            hint: other_d(k, m, limit),
         })?;
         let virtuals = q * t - (k + m);
         if q * t > 256 {
@@ -98,10 +97,10 @@ fn alpha_text(q: usize, t: usize) -> String {
 }
 
 /// Returns which d keep alpha in bounds.
-fn other_d(k: usize, m: usize) -> String {
+fn other_d(k: usize, m: usize, limit: usize) -> String {
     let fits = |d: &usize| {
         let q = d - k + 1;
-        q > 1 && alpha(q, (k + m).div_ceil(q)).is_some_and(|alpha| alpha <= ALPHA_MAX)
+        q > 1 && alpha(q, (k + m).div_ceil(q)).is_some_and(|alpha| alpha <= limit)
     };
     let choices: Vec<String> = (k..k + m).filter(fits).map(|d| d.to_string()).collect();
     match choices.is_empty() {
@@ -113,11 +112,12 @@ fn other_d(k: usize, m: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codes::clay::ALPHA_MAX;
 
     fn grid(spec: &str) -> Grid {
         let spec: CodeSpec = spec.parse().unwrap();
         let d = spec.value("d").parse().unwrap();
-        Grid::new(&spec, d).unwrap()
+        Grid::new(&spec, d, ALPHA_MAX).unwrap()
     }
 
     #[test]
@@ -161,11 +161,11 @@ mod tests {
     #[test]
     fn alpha_is_limited_with_a_hint() {
         let spec: CodeSpec = "clay:57+4".parse().unwrap();
-        let error = Grid::new(&spec, 60).unwrap_err().to_string();
+        let error = Grid::new(&spec, 60, ALPHA_MAX).unwrap_err().to_string();
         assert!(error.contains("limit is 16384"), "{error}");
         let spec: CodeSpec = "clay:17+4".parse().unwrap();
-        assert_eq!(Grid::new(&spec, 20).unwrap().alpha, 4096);
+        assert_eq!(Grid::new(&spec, 20, ALPHA_MAX).unwrap().alpha, 4096);
         let spec: CodeSpec = "clay:200+50".parse().unwrap();
-        assert!(Grid::new(&spec, 202).unwrap_err().to_string().contains("3^84"));
+        assert!(Grid::new(&spec, 202, ALPHA_MAX).unwrap_err().to_string().contains("3^84"));
     }
 }
