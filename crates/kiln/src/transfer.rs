@@ -173,19 +173,6 @@ impl Report {
     }
 }
 
-/// Progress of many objects as one.
-struct Whole<'a>(&'a dyn Observer);
-
-impl Observer for Whole<'_> {
-    fn advance(&self, bytes: u64) {
-        self.0.advance(bytes);
-    }
-
-    fn warn(&self, message: &str) {
-        self.0.warn(message);
-    }
-}
-
 /// Copying between a pool and this machine.
 pub struct Transfer<'a> {
     pub pool: &'a Pool,

@@ -1,6 +1,6 @@
 //! Decoding all stripes of an object to a stream.
 
-use std::io::Write;
+use std::io::{self, Cursor, Read, Write};
 use std::ops::Range;
 
 use crate::chunks::Chunks;
@@ -8,7 +8,10 @@ use crate::frame::{Frame, Held};
 use crate::pipeline;
 use crate::stripe::{Planner, StripeReader, frames};
 use crate::stripe_statistics::{StripeStatistics, indices};
-use crate::{DecodeReport, PoolError, Result, Settings};
+use crate::{DecodeReport, PoolError, Result, Settings, Source};
+
+/// Bytes that a [`DecodedSource`] decodes at once, in whole stripes: one where that is longer.
+const WINDOW: u64 = 8 << 20;
 
 /// Decodes all stripes to `out`. Of each stripe `seen` gets the frame, in order, with the
 /// checksums of the chunks in `sums_of`.
@@ -124,5 +127,71 @@ pub fn report(chunks: &dyn Chunks, statistics: &StripeStatistics) -> DecodeRepor
         damaged: statistics.findings.list.clone(),
         damaged_count: statistics.findings.count,
         notes: Vec::new(),
+    }
+}
+
+/// The bytes of an object as a source, decoded some stripes ahead of its reader.
+pub struct DecodedSource<'a> {
+    chunks: &'a dyn Chunks,
+    settings: &'a Settings<'a>,
+    ready: Cursor<Vec<u8>>,
+    at: u64,
+    /// Chunk bytes read so far.
+    pub bytes_read: u64,
+    /// Something had to be rebuilt.
+    pub degraded: bool,
+    /// Why it could not be read on.
+    pub error: Option<PoolError>,
+}
+
+impl<'a> DecodedSource<'a> {
+    /// Reads an object from its start.
+    pub fn new(chunks: &'a dyn Chunks, settings: &'a Settings<'a>) -> DecodedSource<'a> {
+        let (ready, at, bytes_read, degraded, error) = (Cursor::default(), 0, 0, false, None);
+        DecodedSource { chunks, settings, ready, at, bytes_read, degraded, error }
+    }
+
+    fn decode(&mut self) -> Result<()> {
+        let stripe = self.chunks.stripe_bytes(0).max(1);
+        let window = stripe * (WINDOW / stripe).max(1);
+        let range = self.at..self.chunks.object_bytes().min(self.at + window);
+        let mut bytes = std::mem::take(self.ready.get_mut());
+        bytes.clear();
+        let nothing = |_: &Frame| ();
+        let settings = self.settings;
+        let done = decode_bytes(self.chunks, range.clone(), &[], nothing, &mut bytes, settings)?;
+        self.bytes_read += done.bytes();
+        self.degraded |= done.repaired || done.decoded;
+        (self.at, self.ready) = (range.end, Cursor::new(bytes));
+        Ok(())
+    }
+}
+
+impl Read for DecodedSource<'_> {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        let used = self.ready.position() == self.ready.get_ref().len() as u64;
+        if used
+            && self.at < self.chunks.object_bytes()
+            && let Err(error) = self.decode()
+        {
+            let told = io::Error::other(error.to_string());
+            self.error = Some(error);
+            return Err(told);
+        }
+        self.ready.read(buf)
+    }
+}
+
+impl Source for DecodedSource<'_> {
+    fn size(&self) -> Option<u64> {
+        Some(self.chunks.object_bytes())
+    }
+
+    fn identity(&self) -> Option<[u8; 16]> {
+        None
+    }
+
+    fn changed(&mut self) -> io::Result<bool> {
+        Ok(false)
     }
 }

@@ -62,7 +62,7 @@ pub use report::{
 };
 pub use rounds::limit_readers;
 pub use sequence::Sequence;
-pub use settings::{Observer, Settings, Silent};
+pub use settings::{Observer, Quiet, Settings, Silent};
 pub use sinks::in_parallel;
 pub use source::{FileSource, Source, StreamSource};
 pub use windows::window_stripes;

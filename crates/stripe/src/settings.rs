@@ -26,6 +26,19 @@ pub struct Silent;
 
 impl Observer for Silent {}
 
+/// Progress of many objects as one: phases of single objects are not told.
+pub struct Quiet<'a>(pub &'a dyn Observer);
+
+impl Observer for Quiet<'_> {
+    fn advance(&self, bytes: u64) {
+        self.0.advance(bytes);
+    }
+
+    fn warn(&self, message: &str) {
+        self.0.warn(message);
+    }
+}
+
 /// Resources of an operation.
 #[derive(Copy, Clone)]
 pub struct Settings<'a> {

@@ -5,13 +5,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use kiln_pool::GetRequest;
-use kiln_stripe::{Observer, Settings};
+use kiln_stripe::{Observer, Quiet, Settings};
 
 use super::attributes::{Attributes, Entry};
 use super::local_tree::{resolved, split};
 use super::pool_tree::{Listing, PoolTree};
 use super::raw_names::{path_of, to_file};
-use super::{Report, Transfer, Whole, at_once, together};
+use super::{Report, Transfer, at_once, together};
 use crate::exit::Failure;
 use crate::setup::{Output, OutputBatch, OutputTarget, OutputTree, is_plain, open_together};
 
@@ -50,7 +50,7 @@ impl Transfer<'_> {
     ) -> BTreeSet<&'i str> {
         let mut copied = BTreeSet::new();
         self.setup.observer.begin("copy", Some(items.iter().map(|item| item.object.bytes).sum()));
-        let whole = Whole(&self.setup.observer);
+        let whole = Quiet(&self.setup.observer);
         let settings = Settings { observer: &whole, ..self.setup.settings() };
         let most = open_together(OUTPUTS);
         for items in together(items, |item| item.object.bytes).flat_map(|i| i.chunks(most)) {

@@ -2,7 +2,7 @@
 
 use kiln_stripe::node::Part;
 use kiln_stripe::rebuild::{Rebuilt, rebuild_shards};
-use kiln_stripe::{Depth, Observer, PoolError, ReadsReport, Result, Settings};
+use kiln_stripe::{Depth, PoolError, Quiet, ReadsReport, Result, Settings};
 use serde::Serialize;
 
 use crate::data::capacity::WithRoom;
@@ -84,19 +84,6 @@ impl ExpectedReads {
             as_runs: reads.expected_seconds_as_runs,
             whole_chunks: reads.expected_seconds_whole_chunks,
         }
-    }
-}
-
-/// Progress of many objects as one: phases of single objects are not told.
-pub(crate) struct Quiet<'a>(pub &'a dyn Observer);
-
-impl Observer for Quiet<'_> {
-    fn advance(&self, bytes: u64) {
-        self.0.advance(bytes);
-    }
-
-    fn warn(&self, message: &str) {
-        self.0.warn(message);
     }
 }
 

@@ -6,7 +6,7 @@
 //! with by the next one.
 
 use kiln_stripe::rebuild::chunk_bytes;
-use kiln_stripe::{Result, Settings};
+use kiln_stripe::{Quiet, Result, Settings};
 use serde::Serialize;
 
 use crate::NodeState;
@@ -14,7 +14,7 @@ use crate::data::shards::ObjectShards;
 use crate::index::{Index, Listed};
 use crate::layout::{Body, place};
 use crate::manifest::commit::places;
-use crate::repair::object_repair::{Healed, InPlace, Quiet, Target};
+use crate::repair::object_repair::{Healed, InPlace, Target};
 use crate::repair::repairer::Repairer;
 use crate::{Key, Manifest};
 

@@ -1,13 +1,13 @@
 //! Repair of a whole pool: what the queue says, one object after the other.
 
 use kiln_stripe::estimate::estimate_stripes;
-use kiln_stripe::{Depth, PoolError, Result, Settings};
+use kiln_stripe::{Depth, PoolError, Quiet, Result, Settings};
 use serde::Serialize;
 
 use crate::Key;
 use crate::Listed;
 use crate::index::{Index, THE_MANIFEST};
-use crate::repair::object_repair::{ExpectedReads, HealRequest, Healed, Quiet};
+use crate::repair::object_repair::{ExpectedReads, HealRequest, Healed};
 use crate::repair::queue::{Damaged, RepairQueue, Rules};
 use crate::repair::repairer::Repairer;
 

@@ -1,7 +1,7 @@
 //! Scrub: looks at everything a pool has, tells what is wrong, and tidies up.
 
 use kiln_store::{Backend, move_file};
-use kiln_stripe::{Depth, PoolError, Result, Settings};
+use kiln_stripe::{Depth, PoolError, Quiet, Result, Settings};
 use serde::Serialize;
 
 use crate::Listed;
@@ -11,7 +11,6 @@ use crate::index::{Index, THE_MANIFEST, suspect, suspected};
 use crate::manifest::quorum::Found;
 use crate::map::config::is_zero;
 use crate::repair::health::Health;
-use crate::repair::object_repair::Quiet;
 use crate::repair::queue::RepairQueue;
 use crate::repair::repairer::Repairer;
 use crate::repair::unreferenced_shards::Strays;
