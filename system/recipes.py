@@ -108,6 +108,7 @@ RECIPES = [
     Recipe("docs/guide/files.md", "From a file to shards and back",
            codes={"kiln verify shards": 1}),
     Recipe("docs/guide/pools.md", "A pool of disks"),
+    Recipe("docs/guide/codes.md", "All codes"),
     Recipe("docs/guide/pools.md", "Sealed pools"),
     # Six agents of this machine, one for each of its ports. The pool waits for them in the
     # background, as it would in another terminal.

@@ -12,5 +12,5 @@ pub mod raw;
 
 pub use shards::{
     EncodeRequest, Missing, RepairRequest, Salvaged, ShardSet, decode, decode_range, discover,
-    discover_any, encode, object_names, repair, salvage, verify,
+    discover_any, encode, object_names, recode, repair, salvage, verify,
 };

@@ -12,4 +12,4 @@ pub use self::repair::{RepairRequest, repair};
 pub use self::salvage::{Missing, Salvaged, salvage};
 pub use self::set::{ShardSet, discover, discover_any, object_names};
 pub use self::verify::verify;
-pub use self::write::{EncodeRequest, encode};
+pub use self::write::{EncodeRequest, encode, recode};

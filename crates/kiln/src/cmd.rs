@@ -20,6 +20,7 @@ mod nbd;
 mod plan;
 mod probe;
 mod put;
+mod recode;
 mod repair;
 mod rm;
 mod s3;
@@ -87,6 +88,7 @@ pub enum Command {
     Decode(decode::Decode),
     Verify(verify::Verify),
     Repair(repair::Repair),
+    Recode(recode::Recode),
     Inspect(inspect::Inspect),
     Pool(pool::Pool),
     Put(put::Put),
@@ -122,6 +124,7 @@ impl Command {
             Command::Decode(command) => command.run(setup),
             Command::Verify(command) => command.run(setup),
             Command::Repair(command) => command.run(setup),
+            Command::Recode(command) => command.run(setup),
             Command::Inspect(command) => command.run(setup),
             Command::Pool(command) => command.run(setup),
             Command::Put(command) => command.run(setup),
@@ -157,6 +160,7 @@ impl Command {
             Command::Encode(_) => encode::INTERRUPTED,
             Command::Decode(_) => decode::INTERRUPTED,
             Command::Repair(_) => repair::INTERRUPTED,
+            Command::Recode(_) => recode::INTERRUPTED,
             Command::Pool(_) => pool::INTERRUPTED,
             Command::Put(_) => put::INTERRUPTED,
             Command::Get(_) => get::INTERRUPTED,

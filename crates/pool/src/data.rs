@@ -10,4 +10,5 @@ pub(crate) mod get;
 pub(crate) mod object_reader;
 pub(crate) mod stat;
 pub(crate) mod put;
+pub(crate) mod recode;
 pub(crate) mod remove;

@@ -33,6 +33,7 @@ pub use data::helpers::{Degraded, Helpers, Rebuilt};
 pub use data::object_reader::OpenObject;
 pub use data::put::{MAX_TOGETHER, PutReport, PutRequest};
 pub use data::reader::ObjectReader;
+pub use data::recode::{Moved, RecodeReport, RecodeRequest};
 pub use data::stat::{ShardState, StatReport};
 pub use data::writer::ObjectWriter;
 pub use index::{Index, Listed, Refreshed};

@@ -7,13 +7,15 @@
 
 pub(crate) mod commit;
 mod prepare;
+mod recode;
 
 use kiln_code::Codec;
-use kiln_store::{ShardInfo, SumKind, segment_stripes};
+use kiln_store::{Digest, ShardInfo, SumKind, segment_stripes};
 
 use self::commit::{Rename, commit, secure_names};
 pub(crate) use self::prepare::roll_forward_all as roll_forward;
 use self::prepare::{Start, prepare, remove_parts};
+pub use self::recode::recode;
 use kiln_stripe::encode::{check_unchanged, encode_shards};
 use kiln_stripe::geometry::{most_sub_chunk, stripe_memory};
 use kiln_stripe::names;
@@ -83,7 +85,7 @@ pub fn encode(
         Start::Done { info } => finished(req, &info, nodes, settings),
         Start::At { info, stripes, leftovers } => {
             let result = write_parts(req, &info, stripes, source, nodes, settings);
-            let size = result.inspect_err(|_| remove_parts(req.object, nodes))?;
+            let (size, _) = result.inspect_err(|_| remove_parts(req.object, nodes))?;
             let renames: Vec<Rename> = (0..n).map(|i| Rename::part(req.object, i, nodes)).collect();
             commit(&renames, &leftovers, nodes)?;
             let layout = info.layout()?;
@@ -125,7 +127,7 @@ fn shard_info(req: &EncodeRequest<'_>, source: &dyn Source) -> Result<ShardInfo>
     Ok(info)
 }
 
-/// Writes all parts completely and durably; returns the object's size.
+/// Writes all parts completely and durably; returns the object's size and the digests.
 fn write_parts(
     req: &EncodeRequest<'_>,
     info: &ShardInfo,
@@ -133,19 +135,19 @@ fn write_parts(
     source: &mut dyn Source,
     nodes: &[Node],
     settings: &Settings<'_>,
-) -> Result<u64> {
+) -> Result<(u64, Vec<Digest>)> {
     let part = |index: usize| {
         let store = &*nodes[node_of(index, nodes)].store;
         Some(Part { index, store, name: names::part(req.object, index) })
     };
     let parts: Vec<_> = (0..usize::from(info.n)).map(part).collect();
     // What is kept `prepare` has just read and verified.
-    let (size, _) = encode_shards(req.codec, info, &parts, first, source, settings)?;
+    let written = encode_shards(req.codec, info, &parts, first, source, settings)?;
     // After the first rename readers count on all parts: none may vanish then.
     secure_names(req.object, nodes, settings)?;
     // Once more: the last sync may have taken its time.
     check_unchanged(source, req.object)?;
-    Ok(size)
+    Ok(written)
 }
 
 fn info_of(info: &ShardInfo, index: usize) -> ShardInfo {

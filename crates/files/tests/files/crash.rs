@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use kiln_files::{EncodeRequest, RepairRequest, discover, encode, repair};
+use kiln_files::{EncodeRequest, RepairRequest, discover, encode, recode, repair};
 use kiln_stripe::{Node, PoolError};
 
 use crate::helpers::*;
@@ -218,4 +218,40 @@ fn a_killed_repair_keeps_whole_segments() {
     assert_eq!(report.bytes_written + report.resumed_bytes, 41 * chunk);
     assert!(world.all() == shards);
     drop(codec);
+}
+
+#[test]
+fn a_recode_leaves_the_old_shards_or_the_new_ones() {
+    let (old, new, bytes, ears) = (codec(SPEC), codec("rs:8+5"), object(), Ears::default());
+    let start = Disk::new(MemoryBackend::new());
+    let req = request(&old, 1, false);
+    encode(&req, &mut Known::new(&bytes), &start.nodes, &settings(&ears)).unwrap();
+    start.memory.remove(&kiln_stripe::names::shard(NAME, 3)).unwrap();
+    let run = |nodes: &[Node]| {
+        let set = discover(nodes, Some(NAME))?;
+        recode(&set, &new, [2; 16], &settings(&ears))
+    };
+    let disk = Disk::new(start.memory.crash(0));
+    let (report, read) = run(&disk.nodes).unwrap().unwrap();
+    assert_eq!((report.margin, read), (5, 10 * disk_bytes(&bytes)));
+    assert!(run(&disk.nodes).unwrap().is_none());
+    let all = disk.faulty.operations();
+    for (seed, moment) in moments(all).into_iter().enumerate() {
+        let disk = Disk::new(start.memory.crash(0));
+        disk.cut_power_after(moment);
+        let _ = run(&disk.nodes);
+        let mut world = disk.reboot(seed as u64);
+        let (out, report) = world.decode().unwrap_or_else(|e| panic!("at {moment}: {e}"));
+        assert!(out == bytes && ["rs:8+5", SPEC].contains(&&report.code[..]), "at {moment}");
+        run(&world.nodes).unwrap();
+        world.codec = codec("rs:8+5");
+        world.assert_whole(&bytes);
+    }
+}
+
+/// Bytes of a chunk of every stripe of an object.
+fn disk_bytes(object: &[u8]) -> u64 {
+    let full = object.len() / STRIPE;
+    let rest = (object.len() % STRIPE).div_ceil(10 * 256).next_multiple_of(16) * 256;
+    (full * STRIPE / 10 + rest) as u64
 }

@@ -93,7 +93,7 @@ impl Mv {
                 Ok(put) => {
                     if let Some(entry) = &tree.objects[name].entry {
                         let link = entry.link().filter(|_| self.recursive).cloned();
-                        let entry = entry.at_version(put.version).with_link(link);
+                        let entry = entry.at_version(put.version, put.created_ms).with_link(link);
                         add_entry(&mut entries, &to, entry);
                     }
                     report.bytes += put.size;

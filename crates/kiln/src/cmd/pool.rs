@@ -6,6 +6,7 @@ mod drain;
 mod forget;
 mod limit;
 mod rebalance;
+mod recode;
 mod restore;
 mod seal;
 
@@ -14,14 +15,14 @@ use std::os::unix::fs::MetadataExt as _;
 
 use clap::{Args, Subcommand};
 use kiln_net::Address;
-use kiln_pool::{NodeConfig, PoolConfig};
+use kiln_pool::{NodeConfig, PoolConfig, RecoverRequest};
 use kiln_store::Location;
 
 use crate::args::with_exit_codes;
 use crate::cmd::status;
 use crate::exit::{Exit, Failure};
 use crate::print::count;
-use crate::setup::Setup;
+use crate::setup::{PoolFlags, Setup, now_ms};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -35,6 +36,9 @@ Examples:
   kiln pool drain n05                       move everything off a node, then drop it
   kiln pool forget n03                      it will not come back; kiln repair rebuilds its shards
   kiln pool rebalance                       e.g. after add-node: shards move where they belong
+  kiln pool recode --to clay:10+4 archive   what is in the folder, object by object
+  kiln pool recode --to clay:10+4 --new-objects
+                                            all objects, and those that are put from now on
   kiln pool seal                            nothing can be forged with the nodes alone
   kiln pool seal --new-key                  the key leaked: makes another one, by which the next
                                             kiln pool seal seals everything again
@@ -72,6 +76,8 @@ enum Action {
     Forget(forget::Forget),
     /// Move shards to where they would be placed now, e.g. to nodes that joined
     Rebalance(rebalance::Rebalance),
+    /// Write objects in another code, e.g. with more parity or a cheaper repair
+    Recode(recode::Recode),
     /// Seal a pool with a key of its own, or with another one
     Seal(seal::Seal),
     /// Write a lost pool.toml again, from a copy that every node has
@@ -89,6 +95,7 @@ impl Pool {
             Action::Drain(drain) => drain.run(setup),
             Action::Forget(forget) => forget.run(setup),
             Action::Rebalance(rebalance) => rebalance.run(setup),
+            Action::Recode(recode) => recode.run(setup),
             Action::Seal(seal) => seal.run(setup),
             Action::Restore(restore) => restore.run(setup),
             Action::Limit(limit) => limit.run(setup),
@@ -138,7 +145,7 @@ fn node(text: &str, id: &str) -> Result<NodeConfig, Failure> {
 }
 
 /// The most shards of any code of the pool must find domains, and so must its manifests.
-fn check_domains(config: &PoolConfig) -> Result<(), Failure> {
+fn check_domains(config: &PoolConfig, flag: &'static str) -> Result<(), Failure> {
     let mut domains: Vec<&str> = (config.node.iter())
         .filter(|node| !node.is_leaving())
         .map(|node| &node.domain[..])
@@ -157,7 +164,21 @@ fn check_domains(config: &PoolConfig) -> Result<(), Failure> {
         "the pool's codes need nodes in {most} distinct domains, there are {}",
         domains.len()
     );
-    Err(Failure::Flag { flag: "--node", problem })
+    Err(Failure::Flag { flag, problem })
+}
+
+/// Has manifests brought to where readers look for them by the map of now; opens the pool by the map
+/// that then is in force.
+fn settle(
+    flags: &PoolFlags,
+    pool: &kiln_pool::Pool,
+    setup: &Setup,
+) -> Result<kiln_pool::Pool, Failure> {
+    let index = flags.index(pool, setup)?;
+    let req = RecoverRequest { now_ms: now_ms(), away: false, dry_run: false };
+    pool.recover(&index, &req, &setup.settings())?;
+    drop(index);
+    flags.open_quietly(setup)
 }
 
 /// Says which nodes of distinct domains one failure would take, folders on one device or agents

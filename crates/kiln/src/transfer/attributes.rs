@@ -49,13 +49,16 @@ pub struct About {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Entry {
-    /// A file; what is said holds for this version of its object only.
+    /// A file; what is said holds for one put of its object only.
     File {
         /// Metadata.
         #[serde(flatten)]
         about: About,
         /// The object's version.
         object: u64,
+        /// When it was put, in ms since 1970: repairs and other codes make new versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        put: Option<u64>,
         /// One of several names of the file: the first of them, as seen from this folder.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         link: Option<String>,
@@ -94,7 +97,7 @@ impl Entry {
         let about = About::of(path, meta);
         match meta.is_dir() {
             true => Entry::Folder { about },
-            false => Entry::File { about, object, link: None },
+            false => Entry::File { about, object, put: None, link: None },
         }
     }
 
@@ -184,14 +187,25 @@ impl Entry {
         self
     }
 
-    /// The same, as that of a version of an object.
+    /// The same, as that of a version of an object and of when that was put.
     #[must_use]
-    pub fn at_version(&self, version: u64) -> Entry {
+    pub fn at_version(&self, version: u64, created_ms: u64) -> Entry {
         let mut entry = self.clone();
-        if let Entry::File { object, .. } = &mut entry {
-            *object = version;
+        if let Entry::File { object, put, .. } = &mut entry {
+            (*object, *put) = (version, Some(created_ms));
         }
         entry
+    }
+
+    /// Returns whether it is of the data that an object has.
+    pub fn is_of(&self, version: u64, created_ms: u64) -> bool {
+        let Entry::File { object, put, .. } = self else { return false };
+        *object == version || *put == Some(created_ms)
+    }
+
+    /// Returns whether it says when its object was put; earlier releases did not.
+    pub fn is_dated(&self) -> bool {
+        matches!(self, Entry::File { put: Some(_), .. })
     }
 }
 

@@ -67,7 +67,8 @@ impl Transfer<'_> {
         for (name, (to, entry)) in kept {
             match self.duplicate(name, to, true) {
                 Ok(put) => {
-                    let entry = entry.map(|entry| entry.at_version(put.version).with_link(None));
+                    let at = |entry: &Entry| entry.at_version(put.version, put.created_ms);
+                    let entry = entry.map(|entry| at(entry).with_link(None));
                     entry.into_iter().for_each(|entry| add_entry(&mut entries, to, entry));
                 }
                 Err(failure) => report.fail(name, &failure),

@@ -16,7 +16,7 @@ pub struct Listing {
     pub version: u64,
     /// When it was put, in ms since 1970.
     pub put: u64,
-    /// Mode and time of the file that it was made of, if they are of this version.
+    /// Mode and time of the file that it was made of, if they are of this data.
     pub entry: Option<Entry>,
 }
 
@@ -91,7 +91,7 @@ impl PoolTree {
     pub fn one(transfer: &Transfer<'_>, name: &str) -> Result<PoolTree, Failure> {
         let found = transfer.pool.manifest(name)?;
         let (bytes, version) = (found.size, found.version);
-        let listing = Listing { bytes, version, put: 0, entry: None };
+        let listing = Listing { bytes, version, put: found.created_ms, entry: None };
         let mut tree = PoolTree::of([(name.to_owned(), listing)].into(), true);
         tree.load(transfer, vec![split(name).0.to_owned()], name);
         Ok(tree)
@@ -137,8 +137,9 @@ impl PoolTree {
         for (word, entry) in attributes.entries.iter().filter(|(word, _)| is_plain(word)) {
             let name = joined(&folder, word);
             match (self.objects.get_mut(&name), entry) {
-                (Some(object), Entry::File { object: version, .. }) => {
-                    object.entry = Some(entry.clone()).filter(|_| *version == object.version);
+                (Some(object), Entry::File { .. }) => {
+                    let of = entry.is_of(object.version, object.put);
+                    object.entry = of.then(|| entry.clone());
                 }
                 // An object of the name takes precedence.
                 (Some(_), _) | (None, Entry::File { .. }) => {}

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 
 use kiln_folders::{Folders, attributes_in, folders_of, is_attributes};
 use kiln_pool::PutRequest;
-use kiln_stripe::{Observer, PoolError, Settings, Source, StreamSource};
+use kiln_stripe::{Observer, PoolError, Quiet, Settings, Source, StreamSource};
 
 use super::attributes::{Attributes, Entry};
 use super::local_tree::{LocalEntry, split};
-use super::{Report, TOGETHER, Transfer, Whole, at_once, refuse_reserved, together};
+use super::{Report, TOGETHER, Transfer, at_once, refuse_reserved, together};
 use crate::exit::Failure;
 use crate::setup::{fresh_run, input, now_ms};
 
@@ -46,7 +46,7 @@ impl Transfer<'_> {
     ) -> Result<(), Failure> {
         let items: Vec<Item<'_>> = files.iter().map(|(name, local)| Item { name, local }).collect();
         self.setup.observer.begin("copy", Some(items.iter().map(|item| item.local.bytes).sum()));
-        let whole = Whole(&self.setup.observer);
+        let whole = Quiet(&self.setup.observer);
         let settings = Settings { observer: &whole, ..self.setup.settings() };
         let mut free = BTreeSet::new();
         for items in together(&items, |item| item.local.bytes) {
@@ -102,7 +102,7 @@ impl Transfer<'_> {
             Ok(done) => {
                 for ((item, _, entry), end) in sources.iter().zip(done) {
                     if let Ok(end) = &end {
-                        put.push((item.name, entry.at_version(end.version)));
+                        put.push((item.name, entry.at_version(end.version, end.created_ms)));
                     }
                     report.count(item.name, end.map(|e| Some(e.size)).map_err(Failure::from));
                 }

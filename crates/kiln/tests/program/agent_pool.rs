@@ -113,6 +113,23 @@ fn a_pool_of_agents_is_a_pool() {
 }
 
 #[test]
+fn a_pool_of_agents_takes_another_code() {
+    let mut scene = Scene::new("rs:4+2", 7, &[10, 100_000, 5_000_000]);
+    for code in ["clay:4+2", "clay:3+2"] {
+        let done = scene.ok(&format!("pool recode --to {code} --json")).json();
+        assert_eq!((&done["recoded"], &done["moved"]), (&2.into(), &done["planned"]), "{done}");
+        for (name, bytes) in &scene.objects {
+            scene.ok(&format!("get {name} -o back --force -q"));
+            assert!(scene.rig.read("back") == *bytes, "{name}");
+        }
+        if code == "clay:4+2" {
+            scene.is_whole();
+            scene.kill(3);
+        }
+    }
+}
+
+#[test]
 fn a_lost_agent_is_rebuilt_by_the_others_with_the_traffic_of_the_plans() {
     let mut scene = Scene::new("clay:4+2", 9, &[10, 200_000, 5_000_000, 5_000_000, 6_000_001]);
     for (lost, flags) in [(1, "--strategy hub"), (2, "--strategy central --to n8"), (3, "")] {

@@ -163,4 +163,4 @@ macro_rules! sessions {
     };
 }
 
-sessions!(copies plans pools sealed shards usage);
+sessions!(copies plans pools recode sealed shards usage);

@@ -50,6 +50,9 @@ pub struct PutReport {
     pub manifests: Vec<String>,
     /// Indices not written because their nodes are unavailable; a repair adds them.
     pub missing: Vec<usize>,
+    /// The time of its manifest, in ms since 1970.
+    #[serde(skip)]
+    pub created_ms: u64,
     /// Wall time, filled by the caller.
     pub seconds: f64,
 }
@@ -57,9 +60,13 @@ pub struct PutReport {
 /// Most objects that are put, or removed, together.
 pub const MAX_TOGETHER: usize = 1024;
 
+/// An object to put, over what is known of it.
+pub(crate) type Put<'a, 's> = (PutRequest<'a>, Before<'a>, &'s mut dyn Source);
+
 /// An object whose data is durable where it goes, or here where that is its manifest.
 struct Staged<'a> {
     req: PutRequest<'a>,
+    before: Before<'a>,
     key: Key,
     size: u64,
     body: Body,
@@ -72,13 +79,16 @@ struct Staged<'a> {
 
 /// Knowledge of the object that is replaced.
 #[derive(Copy, Clone)]
-enum Before<'a> {
+pub(crate) enum Before<'a> {
     /// As [`PutRequest::replace`] says.
     AsAsked,
     /// An object with data of just this identity, or none.
     Run(Option<[u8; 16]>),
     /// As [`PutRequest::replace`] says, and what is there was looked at.
     Seen(Option<&'a Manifest>),
+    /// This object, whose data is written anew by the code of a class, to survive at least so many
+    /// losses: it stays as old as it is.
+    Recode(&'a Manifest, &'a Class, i32),
 }
 
 /// A source of which the start was read to see how long it is.
@@ -192,14 +202,14 @@ impl ObjectWriter<'_> {
         self.put_one(req, Before::Seen(seen), source, settings)
     }
 
-    fn put_one(
+    fn put_one<'a>(
         &self,
-        req: &PutRequest<'_>,
-        before: Before<'_>,
+        req: &PutRequest<'a>,
+        before: Before<'a>,
         source: &mut dyn Source,
         settings: &Settings<'_>,
     ) -> Result<PutReport> {
-        let ends = self.put_each(vec![(*req, source)], before, settings)?;
+        let ends = self.put_each(vec![(*req, before, source)], settings)?;
         let end = ends.into_iter().next();
         end.unwrap_or_else(|| Err(PoolError::Internal { what: "a put without an end".into() }))
     }
@@ -217,16 +227,17 @@ impl ObjectWriter<'_> {
         puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<PutReport>>> {
-        self.put_each(puts, Before::AsAsked, settings)
+        let puts = puts.into_iter().map(|(req, source)| (req, Before::AsAsked, source));
+        self.put_each(puts.collect(), settings)
     }
 
-    fn put_each(
+    /// Puts objects together, each over what is known of it.
+    pub(crate) fn put_each(
         &self,
-        puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
-        before: Before<'_>,
+        puts: Vec<Put<'_, '_>>,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<PutReport>>> {
-        check_together(puts.iter().map(|(req, _)| req.name))?;
+        check_together(puts.iter().map(|(req, ..)| req.name))?;
         let count = puts.len().max(1);
         let each = self.map.settings(settings);
         let each = Settings {
@@ -236,11 +247,11 @@ impl ObjectWriter<'_> {
             ..each
         };
         let asked = self.map.asked();
-        let staged = in_parallel(each.sequence, puts, |_, (req, source)| {
+        let staged = in_parallel(each.sequence, puts, |_, (req, before, source)| {
             Ok::<_, PoolError>(self.stage(req, before, source, &asked, &each))
         })?;
         let good: Vec<&Staged<'_>> = staged.iter().filter_map(|end| end.as_ref().ok()).collect();
-        let ends = self.commit_staged(&good, before, settings).inspect_err(|_| {
+        let ends = self.commit_staged(&good, settings).inspect_err(|_| {
             good.iter().for_each(|staged| self.remove_staged_shards(&staged.shards));
             good.iter().for_each(|staged| self.manifests.withdraw(staged.announced.as_ref()));
         })?;
@@ -264,30 +275,33 @@ impl ObjectWriter<'_> {
     fn stage<'a>(
         &self,
         req: PutRequest<'a>,
-        before: Before<'_>,
+        before: Before<'a>,
         source: &mut dyn Source,
         asked: &Asked,
         settings: &Settings<'_>,
     ) -> Result<Staged<'a>> {
         let key = Key::of(req.name)?;
         let mut source = Peeked::new(source, self.map.config.policy.largest_limit())?;
-        let class = self.map.config.policy.class_of(source.size.unwrap_or(u64::MAX)).clone();
+        let class = match before {
+            Before::Recode(_, class, _) => class,
+            _ => self.map.config.policy.class_of(source.size.unwrap_or(u64::MAX)),
+        };
         if class.is_inline() {
-            return stage_inline(req, key, &mut source, settings);
+            return stage_inline(req, before, key, &mut source, settings);
         }
         // Before much is written. Data that lies in the manifest is looked for only once, when that
         // is replaced.
         match before {
+            Before::Recode(..) => {}
             Before::Seen(there) => refuse_existing(&req, before, there)?,
             _ => refuse_existing(&req, before, self.manifests.look(&key, req.name)?.data())?,
         }
-        self.stage_shards(req, key, &class, &mut source, asked, settings)
+        self.stage_shards((req, before, key), class, &mut source, asked, settings)
     }
 
     fn stage_shards<'a>(
         &self,
-        req: PutRequest<'a>,
-        key: Key,
+        (req, before, key): (PutRequest<'a>, Before<'a>, Key),
         class: &Class,
         source: &mut Peeked<'_>,
         asked: &Asked,
@@ -321,7 +335,19 @@ impl ObjectWriter<'_> {
             StagedShard { node: nodes[part.index], part: part.name.clone(), name }
         };
         let shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
-        let missing = (0..parts.len()).filter(|index| parts[*index].is_none()).collect();
+        let missing: Vec<usize> =
+            (0..parts.len()).filter(|index| parts[*index].is_none()).collect();
+        if let Before::Recode(.., least) = before
+            && codec.margin(&missing) < least
+        {
+            let what = format!(
+                "object {:?}: nodes of {} of its new shards are unavailable; bring them back, or \
+                 give --lower-safety",
+                req.name,
+                missing.len()
+            );
+            return Err(PoolError::Refused { what });
+        }
         let announced =
             self.manifests.announce(key, (req.run, req.now_ms), nodes.iter().copied(), asked)?;
         let result = encode_shards(&codec, &info, &parts, 0, source, settings);
@@ -342,14 +368,13 @@ impl ObjectWriter<'_> {
             sums: info.sums,
             places: places.collect(),
         });
-        Ok(Staged { req, key, size, body, shards, missing, announced })
+        Ok(Staged { req, before, key, size, body, shards, missing, announced })
     }
 
     /// Makes what was staged the newest versions.
     fn commit_staged<'s>(
         &self,
         staged: &[&'s Staged<'s>],
-        before: Before<'_>,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<Option<Manifest>>>> {
         if staged.is_empty() {
@@ -366,13 +391,17 @@ impl ObjectWriter<'_> {
         self.manifests.commit_all(&changes, settings, |of, found| {
             let (staged, req) = (staged[of], &staged[of].req);
             // Another client may have put it meanwhile.
-            refuse_existing(req, before, found.data())?;
+            refuse_existing(req, staged.before, found.data())?;
+            let created_ms = match staged.before {
+                Before::Recode(old, ..) => old.created_ms,
+                _ => req.now_ms,
+            };
             Ok(Some(Manifest {
                 pool: self.map.config.id_bytes(),
                 name: req.name.to_owned(),
                 version: 0,
                 run: req.run,
-                created_ms: req.now_ms,
+                created_ms,
                 size: staged.size,
                 copies: Vec::new(),
                 body: staged.body.clone(),
@@ -398,6 +427,7 @@ impl ObjectWriter<'_> {
             nodes,
             manifests: manifest.copies,
             missing,
+            created_ms: manifest.created_ms,
             seconds: 0.0,
         })
     }
@@ -473,6 +503,7 @@ impl ObjectWriter<'_> {
 /// Reads data that is to lie in the manifest.
 fn stage_inline<'a>(
     req: PutRequest<'a>,
+    before: Before<'a>,
     key: Key,
     source: &mut Peeked<'_>,
     settings: &Settings<'_>,
@@ -488,7 +519,7 @@ fn stage_inline<'a>(
     check_unchanged(source, req.name)?;
     settings.observer.advance(size);
     let (body, shards, missing) = (Body::Inline(bytes), Vec::new(), Vec::new());
-    Ok(Staged { req, key, size, body, shards, missing, announced: None })
+    Ok(Staged { req, before, key, size, body, shards, missing, announced: None })
 }
 
 /// Refuses what cannot be changed together.
@@ -512,12 +543,17 @@ fn refuse_existing(
     before: Before<'_>,
     there: Option<&Manifest>,
 ) -> Result<()> {
-    match (before, there) {
-        (Before::AsAsked | Before::Seen(_), Some(there)) if !req.replace => {
+    let expected = match before {
+        Before::Run(expected) => Some(expected),
+        Before::Recode(old, ..) => Some(Some(old.run)),
+        Before::AsAsked | Before::Seen(_) => None,
+    };
+    match (expected, there) {
+        (None, Some(there)) if !req.replace => {
             let what = format!("object {:?} exists already (version {})", req.name, there.version);
             Err(PoolError::Exists { what })
         }
-        (Before::Run(expected), there) if expected != there.map(|there| there.run) => {
+        (Some(expected), there) if expected != there.map(|there| there.run) => {
             Err(PoolError::Conflict { name: req.name.to_owned() })
         }
         _ => Ok(()),

@@ -94,6 +94,17 @@ impl Policy {
         Ok(policy)
     }
 
+    /// The usual rules around another code, with no fewer copies of manifests than now: what is
+    /// stored by the rules of now may need them.
+    ///
+    /// # Errors
+    /// As [`Policy::for_code`].
+    pub fn with_code(&self, spec: &str) -> Result<Policy> {
+        let usual = Policy::for_code(spec)?;
+        let manifest_copies = usual.manifest_copies.max(self.manifest_copies);
+        Ok(Policy { manifest_copies, ..usual })
+    }
+
     /// The class of an object of this size.
     pub fn class_of(&self, size: u64) -> &Class {
         let fits = |class: &&Class| class.below.is_none_or(|below| size < below);
@@ -143,8 +154,11 @@ impl Policy {
             }
         }
         if self.manifest_copies <= most_m || self.manifest_copies > MAX_COPIES {
-            let least = most_m + 1;
-            return wrong(format!("manifest_copies must be {least} to {MAX_COPIES}"));
+            let (least, copies) = (most_m + 1, self.manifest_copies);
+            return wrong(format!(
+                "manifest_copies = {copies}, and a code of it may lose {most_m} shards: write \
+                 {least} to {MAX_COPIES}, or have kiln pool recode --new-objects write all of it"
+            ));
         }
         if self.missing_at_put >= most_margin.max(1) {
             return wrong(format!(

@@ -155,6 +155,20 @@ pub fn a_repair_never_makes_it_worse() {
     );
 }
 
+#[test]
+pub fn a_recode_leaves_the_old_or_the_new() {
+    let old = data(6_500, 6);
+    cut_everywhere(
+        |world| drop(world.put("x", &old).unwrap()),
+        |world, pool| {
+            let index = Index::in_memory().unwrap();
+            let _ = index.refresh(pool, b"", &Silent);
+            let _ = world.recode(pool, &index, "x", "rs:4+2");
+        },
+        &[Some(old.clone())],
+    );
+}
+
 /// Contents after a batch that was cut: the name, before and after.
 type BeforeAfter<'a> = (&'a str, Option<Vec<u8>>, Vec<u8>);
 

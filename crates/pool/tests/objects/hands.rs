@@ -183,6 +183,17 @@ impl Hands<'_> {
         }
     }
 
+    /// `kiln pool recode`; an error where the object has another code afterwards.
+    pub fn recode(&self, name: &str, to: &str) -> Result<(), PoolError> {
+        let pool = self.pool()?;
+        let report = self.world.recode(&pool, self.index(&pool)?, name, to)?;
+        match report.failed.first() {
+            Some((name, why)) => Err(refused(format!("{name}: {why}"))),
+            None if report.recoded + report.already == 1 => Ok(()),
+            None => Err(refused(format!("{report:?}"))),
+        }
+    }
+
     pub fn scrub(&self, now_ms: u64) -> Result<ScrubReport, PoolError> {
         let pool = self.pool()?;
         let mut queue = RepairQueue::new(Rules::default());

@@ -14,6 +14,7 @@ mod meanwhile;
 mod model;
 mod opened;
 mod pairs;
+mod recode;
 mod sealed;
 mod space;
 mod sweep;

@@ -24,6 +24,7 @@ const NAMES: [&str; 3] = ["a", "b", "c"];
 enum Act {
     Remove,
     Replace,
+    Recode,
 }
 
 /// Somebody who acts after so many looks at the disks.
@@ -57,6 +58,9 @@ impl Other {
                     let req = PutRequest { name, run, now_ms: 2_000, replace: true };
                     let bytes = data(7_000, 50 + at as u64);
                     pool.put(&req, &mut StreamSource::new(&bytes[..]), &no_wait).map(drop)
+                }
+                Act::Recode => {
+                    self.world.recode(&pool, &index_of(&self.world), name, "rs:4+2").map(drop)
                 }
             };
             self.acted[at].store(done.is_ok(), Ordering::SeqCst);
@@ -125,7 +129,7 @@ fn whenever(mut of: impl FnMut(&str, &Pool, &Index)) {
     let (first, mut at, mut acted) = (world(), 0, 0);
     loop {
         at += 1;
-        let act = if at % 2 == 0 { Act::Remove } else { Act::Replace };
+        let act = [Act::Remove, Act::Replace, Act::Recode][at as usize % 3];
         let world = Arc::new(first.copy());
         let index = index_of(&world);
         let other = Arc::new(Other { world, act, left: 0.into(), acted: Default::default() });
@@ -139,7 +143,7 @@ fn whenever(mut of: impl FnMut(&str, &Pool, &Index)) {
         // Whatever was seen, what was written is there.
         for (at, name) in NAMES.iter().enumerate() {
             let expected = match (act, other.has_acted_on(at)) {
-                (_, false) => Some(data(9_000, at as u64)),
+                (_, false) | (Act::Recode, _) => Some(data(9_000, at as u64)),
                 (Act::Replace, true) => Some(data(7_000, 50 + at as u64)),
                 (Act::Remove, true) => None,
             };
@@ -183,6 +187,17 @@ fn a_scrub_does_not_take_it_for_a_loss() {
         assert_eq!(report.unreadable, 1, "{when}: {report:#?}");
         let found = |name| report.findings.iter().filter(|it| it.object == name).count();
         assert_eq!(found("damaged"), 1, "{when}: {report:#?}");
+    });
+}
+
+/// A put, a removal, and another recode win.
+#[test]
+fn a_recode_takes_no_place_but_that_of_what_it_read() {
+    whenever(|when, pool, index| {
+        let other = World::new("rs:3+2", 7);
+        let report = other.recode(pool, index, "", "clay:3+2").unwrap();
+        assert_eq!(report.failed_count, 1, "{when}: {report:#?}");
+        assert_eq!(report.recoded + report.changed, 5, "{when}: {report:#?}");
     });
 }
 

@@ -109,6 +109,12 @@ const ROWS: &[Row] = &[
         x: [OLD, OLD],
     },
     Row {
+        name: "recode",
+        prepare: |_| (),
+        act: |hands| hands.recode("x", "clay:3+2"),
+        x: [OLD, OLD],
+    },
+    Row {
         name: "back in",
         prepare: |world| {
             lose_node(world);

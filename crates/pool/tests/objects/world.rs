@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use kiln_pool::{
-    GetReport, GetRequest, Membership, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport,
-    PutRequest,
+    GetReport, GetRequest, Index, Membership, NodeConfig, NodeFile, Policy, Pool, PoolConfig,
+    PutReport, PutRequest, RecodeReport, RecodeRequest,
 };
 use kiln_store::{
     Backend, Extensions, Locks, MemoryBackend, ReadAt, StagedBackend, StoreError, WriteLock,
@@ -154,6 +155,25 @@ impl World {
         let mut out = Vec::new();
         let report = self.pool().get(&GetRequest { name, range }, &mut out, &settings())?;
         Ok((out, report))
+    }
+
+    /// Writes objects in another code, without waiting for locks.
+    pub fn recode(
+        &self,
+        pool: &Pool,
+        index: &Index,
+        name: &str,
+        to: &str,
+    ) -> Result<RecodeReport, PoolError> {
+        let req = RecodeRequest {
+            names: &[name.to_owned()],
+            skip: &|_| false,
+            to: Some(to),
+            lower_safety: false,
+            dry_run: false,
+            fresh: &|| (self.run(), 1_000),
+        };
+        pool.writer().recode(index, &req, &Settings { lock_wait: Duration::ZERO, ..settings() })
     }
 
     pub fn remove(&self, name: &str) -> Result<(), PoolError> {

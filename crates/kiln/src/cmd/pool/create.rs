@@ -69,7 +69,7 @@ impl Create {
         let mut config = PoolConfig::new(fresh_run(), &name, Policy::for_code(code)?);
         config.node = nodes;
         config.check()?;
-        check_domains(&config)?;
+        check_domains(&config, "--node")?;
         let flags = PoolFlags { pool: Some(self.file.clone()), pool_key: self.pool_key };
         if self.file.exists() {
             return Err(Failure::Exists { path: self.file });

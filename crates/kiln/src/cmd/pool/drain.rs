@@ -56,7 +56,7 @@ impl Drain {
         } else {
             // Check that there is room elsewhere before anything is moved.
             config.node[at].state = state;
-            check_domains(&config)?;
+            check_domains(&config, "--node")?;
             self.pool
                 .reopen(pool.members().set_state(&ids, state, false, &setup.settings())?, setup)?
         };

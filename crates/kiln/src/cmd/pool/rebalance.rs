@@ -1,8 +1,9 @@
 //! `kiln pool rebalance`
 
 use clap::Args;
-use kiln_pool::{RebalanceReport, RebalanceRequest, RecoverRequest};
+use kiln_pool::{RebalanceReport, RebalanceRequest};
 
+use super::settle;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, pace};
 use crate::setup::{PoolFlags, Setup, now_ms};
@@ -25,11 +26,7 @@ impl Rebalance {
         let _lock = if self.dry_run { None } else { Some(self.pool.lock("repair")?) };
         if !self.dry_run {
             // Manifests first, so that readers look in the right places before shards move.
-            let index = self.pool.index(&pool, setup)?;
-            let req = RecoverRequest { now_ms: now_ms(), away: false, dry_run: false };
-            pool.recover(&index, &req, &setup.settings())?;
-            drop(index);
-            pool = self.pool.open_quietly(setup)?;
+            pool = settle(&self.pool, &pool, setup)?;
         }
         let index = self.pool.index(&pool, setup)?;
         let req = RebalanceRequest { now_ms: now_ms(), dry_run: self.dry_run };

@@ -138,8 +138,9 @@ impl Sync {
                     if let Some(Difference::Attributes(why)) = other {
                         report.step("record", name, why);
                     }
-                    let version = object.map_or(0, |object| object.version);
-                    add_entry(&mut plan.entries, name, local.entry.at_version(version));
+                    let (version, put) =
+                        object.map_or((0, 0), |object| (object.version, object.put));
+                    add_entry(&mut plan.entries, name, local.entry.at_version(version, put));
                 }
             }
         }

@@ -1,0 +1,167 @@
+//! `kiln pool recode`
+
+use clap::Args;
+use kiln_pool::{Moved, Pool, RecodeReport, RecodeRequest};
+
+use super::{check_domains, settle};
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count, one_line, pace};
+use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+use crate::sizes;
+use crate::transfer::pool_tree::PoolTree;
+use crate::transfer::put::{Entries, add_entry};
+use crate::transfer::{self, Transfer};
+
+// Arguments; the summary is in `pool.rs`.
+#[derive(Debug, Args)]
+pub struct Recode {
+    /// Objects, and folders with all that is in them [default: the whole pool]
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+
+    /// The code, as kiln codes lists them [default: what pool.toml gives new objects of the size]
+    #[arg(long, value_name = "CODE")]
+    to: Option<String>,
+
+    /// Give it to new objects, too: pool.toml is changed to what kiln pool create writes for CODE
+    #[arg(long, requires = "to", conflicts_with = "dry_run")]
+    new_objects: bool,
+
+    /// Recode also where fewer losses are survived than before
+    #[arg(long)]
+    lower_safety: bool,
+
+    /// Only say what would be read and written
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Recode {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let mut names: Vec<String> =
+            self.names.iter().map(|name| name.trim_end_matches('/').to_owned()).collect();
+        let of_volume = |name: &str| format!("{name}/").starts_with(kiln_volume::OBJECTS);
+        if let Some(name) = names.iter().find(|name| of_volume(name)) {
+            return Err(Failure::Reserved { name: name.clone() });
+        }
+        if names.is_empty() {
+            names.push(String::new());
+        }
+        let mut pool = self.pool.open(setup)?;
+        if let (true, Some(code)) = (self.new_objects, &self.to) {
+            pool = self.change_policy(pool, code, setup)?;
+        }
+        let index = self.pool.index_to_list(&pool, setup)?;
+        let transfer = Transfer { pool: &pool, index: &index, setup, force: true, skip: false };
+        let mut told = transfer::Report::default();
+        if !self.dry_run {
+            date_attributes(&transfer, &names, &mut told)?;
+        }
+        let req = RecodeRequest {
+            names: &names,
+            skip: &of_volume,
+            to: self.to.as_deref(),
+            lower_safety: self.lower_safety,
+            dry_run: self.dry_run,
+            fresh: &|| (fresh_run(), now_ms()),
+        };
+        let outcome = pool.writer().recode(&index, &req, &setup.settings());
+        setup.observer.finish();
+        let report = RecodeReport { seconds: setup.seconds(), ..outcome? };
+        show(&report, setup)?;
+        match report.failed_count {
+            0 => told.end_quietly(setup),
+            _ => Ok(Exit::Io),
+        }
+    }
+
+    /// Gives new objects a code, and manifests as many copies as that needs.
+    fn change_policy(&self, pool: Pool, code: &str, setup: &Setup) -> Result<Pool, Failure> {
+        let _lock = self.pool.lock("config")?;
+        let mut config = pool.config().clone();
+        config.policy = config.policy.with_code(code)?;
+        if config.policy == pool.config().policy {
+            return Ok(pool);
+        }
+        check_domains(&config, "--to")?;
+        let edit = |next: &mut kiln_pool::PoolConfig| {
+            next.policy = config.policy;
+            Ok(())
+        };
+        let agreed = pool.members().change(false, &setup.settings(), edit)?;
+        let pool = self.pool.reopen(agreed, setup)?;
+        if pool.config().is_settled() {
+            return Ok(pool);
+        }
+        let _lock = self.pool.lock("repair")?;
+        settle(&self.pool, &pool, setup)
+    }
+}
+
+/// Notes when objects were put beside what is kept of their files: recoding leaves that as it is,
+/// unlike their versions.
+fn date_attributes(
+    transfer: &Transfer<'_>,
+    names: &[String],
+    told: &mut transfer::Report,
+) -> Result<(), Failure> {
+    let mut entries = Entries::new();
+    for name in names {
+        let tree = PoolTree::new(transfer, name)?;
+        for (name, object) in tree.objects {
+            if let Some(entry) = object.entry.filter(|entry| !entry.is_dated()) {
+                add_entry(&mut entries, &name, entry.at_version(object.version, object.put));
+            }
+        }
+    }
+    transfer.add_attributes(entries, told);
+    Ok(())
+}
+
+fn show(report: &RecodeReport, setup: &Setup) -> Result<(), Failure> {
+    if setup.json {
+        return Stream::Stdout.json(report);
+    }
+    if setup.quiet {
+        return Ok(());
+    }
+    let did = if report.dry_run { "would be recoded" } else { "recoded" };
+    let objects = count(report.objects, "object");
+    let mut text = format!("{} of {objects} {did}", report.recoded);
+    let from: Vec<String> =
+        report.from.iter().map(|(code, number)| format!("{number} from {code}")).collect();
+    if !from.is_empty() {
+        text += &format!(": {}", from.join(", "));
+    }
+    text += "\n";
+    let others = [
+        (report.already, "had the code already"),
+        (report.inline, "are so small that they lie in manifests"),
+        (report.degraded, "were rebuilt from what is left of them"),
+        (report.changed, "were replaced or removed meanwhile"),
+        (report.failed_count, "FAILED"),
+    ];
+    for (number, what) in others.into_iter().filter(|(number, _)| *number > 0) {
+        text += &format!("  {number} {what}\n");
+    }
+    let mut line = |what: &str, of: fn(&Moved) -> u64| {
+        let [moved, planned, bound] =
+            [&report.moved, &report.planned, &report.bound].map(|moved| sizes::show(of(moved)));
+        let moved = if report.dry_run { String::new() } else { format!("{moved}, ") };
+        text += &format!("  {what}: {moved}planned {planned}, with data left in place {bound}\n");
+    };
+    if report.recoded > 0 {
+        line("read", |moved| moved.read);
+        line("written", |moved| moved.written);
+    }
+    for (object, why) in &report.failed {
+        text += &format!("  {}: {why}\n", one_line(object));
+    }
+    if !report.dry_run {
+        text += &format!("{}\n", pace(report.bytes, report.seconds));
+    }
+    Stream::Stdout.text(&text)
+}

@@ -1,0 +1,109 @@
+//! `kiln recode`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use kiln_files::discover;
+use kiln_store::ReadMode;
+use kiln_stripe::{EncodeReport, PoolError};
+use serde::Serialize;
+use uuid::Uuid;
+
+use crate::args::with_exit_codes;
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count, pace};
+use crate::setup::{self, Folders, Setup};
+use crate::sizes;
+
+const EXAMPLES: &str = "\
+Examples:
+  kiln recode shards --to clay:4+2
+  kiln recode /disk0 /disk1 /disk2 /disk3 /disk4 /disk5 --to rs:3+2
+      one shard on each of the first five; give the folders in the order used for encode
+
+kiln pool recode does it for objects of pools.";
+
+/// Printed at an interrupt.
+pub const INTERRUPTED: &str = "\
+         the old shards stay until all new ones are complete; hidden parts (.*.part) stay, and a \
+         rerun starts over";
+
+/// Write shards again in another code
+///
+/// The object is read past what is lost or damaged and written by the other code. The new shards
+/// take the places of the old ones when all of them are complete, on disk, and read back.
+#[derive(Debug, Args)]
+#[command(after_help = with_exit_codes(EXAMPLES))]
+pub struct Recode {
+    /// The folder with all shards; or folders, one for each shard of the new code or more
+    #[arg(required = true, value_name = "DIR")]
+    folders: Vec<PathBuf>,
+
+    /// The code, as kiln codes lists them
+    #[arg(long, value_name = "CODE")]
+    to: String,
+
+    /// The object, where the folders have several
+    #[arg(long, value_name = "NAME")]
+    object: Option<String>,
+
+    /// Recode also where fewer losses are survived than before
+    #[arg(long)]
+    lower_safety: bool,
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    object: &'a str,
+    from: String,
+    to: String,
+    bytes_read: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encode: Option<EncodeReport>,
+    seconds: f64,
+}
+
+impl Recode {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let codec = setup::codec(&self.to)?;
+        let folders = Folders::to_read(setup, &self.folders, ReadMode::Cached)?;
+        folders.keep_private(self.object.as_deref());
+        folders.refuse_unreadable(self.object.as_deref())?;
+        let set = discover(folders.nodes(), self.object.as_deref())?;
+        let (before, after) = (set.codec().margin(&[]), codec.margin(&[]));
+        if after < before && !self.lower_safety {
+            let (old, new) = (set.codec().spec(), codec.spec());
+            let what = format!(
+                "code {new}: it survives {after} losses, and {old} survives {before}; give \
+                 --lower-safety to recode all the same"
+            );
+            return Err(PoolError::Refused { what }.into());
+        }
+        let run = *Uuid::new_v4().as_bytes();
+        let outcome = kiln_files::recode(&set, &codec, run, &setup.settings());
+        setup.observer.finish();
+        let (encode, bytes_read) = outcome?.unzip();
+        let (from, to) = (set.codec().spec().to_string(), codec.spec().to_string());
+        let (object, bytes_read) = (set.object(), bytes_read.unwrap_or(0));
+        let report = Report { object, from, to, bytes_read, encode, seconds: setup.seconds() };
+        if setup.json {
+            Stream::Stdout.json(&report)?;
+        } else if !setup.quiet {
+            Stream::Stdout.text(&text(&report, set.size()))?;
+        }
+        Ok(Exit::Done)
+    }
+}
+
+fn text(report: &Report<'_>, size: u64) -> String {
+    let Report { object, from, to, bytes_read, seconds, .. } = report;
+    let Some(encode) = &report.encode else { return format!("{object} is in {to} already\n") };
+    let shards = count(encode.shards.len() as u64, "shard");
+    let (read, written) = (sizes::show(*bytes_read), sizes::show(encode.bytes_written));
+    let margin = encode.margin;
+    format!(
+        "{object} recoded from {from} to {to}: {shards}; any {margin} may be lost\n\
+         {read} read, {written} written; {}\n",
+        pace(size, *seconds)
+    )
+}
