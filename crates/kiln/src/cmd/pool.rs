@@ -167,8 +167,8 @@ fn check_domains(config: &PoolConfig, flag: &'static str) -> Result<(), Failure>
     Err(Failure::Flag { flag, problem })
 }
 
-/// Has manifests brought to where readers look for them by the map of now; opens the pool by the map
-/// that then is in force.
+/// Has manifests brought to where readers look for them by the map of now; opens the pool by the
+/// map that then is in force.
 fn settle(
     flags: &PoolFlags,
     pool: &kiln_pool::Pool,

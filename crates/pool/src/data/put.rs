@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, Read};
 
+use kiln_code::Codec;
 use kiln_store::{ShardInfo, segment_stripes};
 use kiln_stripe::encode::{check_unchanged, encode_shards};
 use kiln_stripe::node::Part;
@@ -337,17 +338,7 @@ impl ObjectWriter<'_> {
         let shards: Vec<StagedShard> = parts.iter().flatten().map(staged_shard).collect();
         let missing: Vec<usize> =
             (0..parts.len()).filter(|index| parts[*index].is_none()).collect();
-        if let Before::Recode(.., least) = before
-            && codec.margin(&missing) < least
-        {
-            let what = format!(
-                "object {:?}: nodes of {} of its new shards are unavailable; bring them back, or \
-                 give --lower-safety",
-                req.name,
-                missing.len()
-            );
-            return Err(PoolError::Refused { what });
-        }
+        refuse_less_safe(&req, before, &codec, &missing)?;
         let announced =
             self.manifests.announce(key, (req.run, req.now_ms), nodes.iter().copied(), asked)?;
         let result = encode_shards(&codec, &info, &parts, 0, source, settings);
@@ -497,6 +488,27 @@ impl ObjectWriter<'_> {
                 let _ = store.remove(&staged_shard.name);
             }
         }
+    }
+}
+
+/// Refuses to recode an object that then would survive fewer losses than it must.
+fn refuse_less_safe(
+    req: &PutRequest<'_>,
+    before: Before<'_>,
+    codec: &Codec,
+    missing: &[usize],
+) -> Result<()> {
+    match before {
+        Before::Recode(.., least) if codec.margin(missing) < least => {
+            let what = format!(
+                "object {:?}: nodes of {} of its new shards are unavailable; bring them back, or \
+                 give --lower-safety",
+                req.name,
+                missing.len()
+            );
+            Err(PoolError::Refused { what })
+        }
+        _ => Ok(()),
     }
 }
 

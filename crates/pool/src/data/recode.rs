@@ -1,8 +1,8 @@
 //! Recode: objects that are stored in one code are written in another one, which takes its place.
 //!
-//! An object is decoded a few stripes ahead of the encoder, written as a new run, and committed over
-//! the run that was read. A client that puts or removes it meanwhile wins. A crash leaves the old
-//! run, or the new one; what was recoded is skipped the next time.
+//! An object is decoded a few stripes ahead of the encoder, written as a new run, and committed
+//! over the run that was read. A client that puts or removes it meanwhile wins. A crash leaves the
+//! old run, or the new one; what was recoded is skipped the next time.
 
 use std::collections::BTreeMap;
 
@@ -118,9 +118,9 @@ impl ObjectWriter<'_> {
     /// another identity. The index must be fresh.
     ///
     /// # Errors
-    /// [`PoolError::NoObject`] where there is none of a name; [`PoolError::Refused`] for a code that
-    /// the pool has no place for, or that survives fewer losses. Nothing is then written. An object
-    /// that cannot be recoded is in the report, and the others are recoded.
+    /// [`PoolError::NoObject`] where there is none of a name; [`PoolError::Refused`] for a code
+    /// that the pool has no place for, or that survives fewer losses. Nothing is then written. An
+    /// object that cannot be recoded is in the report, and the others are recoded.
     pub fn recode(
         &self,
         index: &Index,
