@@ -93,20 +93,12 @@ pub struct RecodeReport {
     pub seconds: f64,
 }
 
-/// An object that is to be recoded.
+/// An object that is recoded.
 struct Job {
     manifest: Manifest,
     class: Class,
     /// The code that it has.
     from: String,
-    planned: Moved,
-    bound: Moved,
-}
-
-/// Outcome for one object.
-struct Recoded {
-    from: String,
-    size: u64,
     degraded: bool,
     moved: Moved,
     planned: Moved,
@@ -273,23 +265,22 @@ impl ObjectWriter<'_> {
         names: &[&str],
         req: &RecodeRequest<'_>,
         settings: &Settings<'_>,
-    ) -> Result<Vec<Result<Option<Recoded>>>> {
+    ) -> Result<Vec<Result<Option<Job>>>> {
         let found = self.manifests.manifests(names)?;
-        let mut ends: Vec<Result<Option<Recoded>>> = names.iter().map(|_| Ok(None)).collect();
+        let mut ends: Vec<Result<Option<Job>>> = names.iter().map(|_| Ok(None)).collect();
         let mut jobs = Vec::new();
         for (at, manifest) in found.into_iter().enumerate() {
-            let job = manifest.map_or(Ok(None), |manifest| self.job(manifest, req));
-            let open = |job: Job| Ok((ObjectShards::open(self.map, &job.manifest)?, job));
-            match job {
-                Ok(Some(job)) if req.dry_run => {
-                    settings.observer.advance(job.manifest.size);
-                    ends[at] = Ok(Some(job.recoded(Moved::default(), false)));
+            ends[at] = manifest.map_or(Ok(None), |manifest| self.job(manifest, req));
+            let Ok(Some(job)) = &ends[at] else { continue };
+            if req.dry_run {
+                settings.observer.advance(job.manifest.size);
+                continue;
+            }
+            match ObjectShards::open(self.map, &job.manifest) {
+                Ok(shards) => {
+                    let job = std::mem::replace(&mut ends[at], Ok(None));
+                    jobs.extend(job?.map(|job| (at, job, shards)));
                 }
-                Ok(Some(job)) => match open(job) {
-                    Ok((shards, job)) => jobs.push((at, job, shards)),
-                    Err(error) => ends[at] = Err(error),
-                },
-                Ok(None) => {}
                 Err(error) => ends[at] = Err(error),
             }
         }
@@ -315,8 +306,10 @@ impl ObjectWriter<'_> {
             (req, before, source)
         });
         let puts = self.put_each(puts.collect(), &writes)?;
-        for (((at, job, _), source), put) in jobs.iter().zip(sources).zip(puts) {
-            ends[*at] = self.ended(job, source, put);
+        let read = |source: DecodedSource<'_>| (source.bytes_read, source.degraded, source.error);
+        let read: Vec<_> = sources.into_iter().map(read).collect();
+        for (((at, job, _), read), put) in jobs.into_iter().zip(read).zip(puts) {
+            ends[at] = self.ended(job, read, put);
         }
         Ok(ends)
     }
@@ -335,28 +328,31 @@ impl ObjectWriter<'_> {
         let stripes = segment_stripes(alpha, sub_chunk);
         let (size, sums) = (Some(manifest.size), self.map.config.sums());
         let new = Layout::with_sums(k, alpha, sub_chunk, stripes, size, sums)?;
-        let old = placed.shape();
-        let layout = manifest.shard_info(0).map(|info| info.layout()).transpose()?;
-        let read = old.k as u64 * layout.map_or(0, |layout| layout.data_bytes());
-        let planned = Moved { read, written: shape.n() as u64 * new.data_bytes() };
-        let parity = (manifest.size * shape.m as u64).div_ceil(shape.k as u64);
+        let old = manifest.shard_info(0).map(|info| info.layout()).transpose()?;
+        let chunks = |layout: &Layout, count: u64| layout.data_bytes().saturating_mul(count);
+        let planned = Moved {
+            read: old.map_or(0, |old| chunks(&old, placed.k.into())),
+            written: chunks(&new, shape.n() as u64),
+        };
+        let parity = manifest.size.saturating_mul(shape.m as u64).div_ceil(shape.k as u64);
         let bound = Moved { read: manifest.size, written: parity };
         let from = self.map.codec(&placed.spec)?.spec().to_string();
-        Ok(Some(Job { manifest, class, from, planned, bound }))
+        let (degraded, moved) = (false, Moved::default());
+        Ok(Some(Job { manifest, class, from, degraded, moved, planned, bound }))
     }
 
     fn ended(
         &self,
-        job: &Job,
-        source: DecodedSource<'_>,
+        mut job: Job,
+        (read, degraded, why): (u64, bool, Option<PoolError>),
         put: Result<PutReport>,
-    ) -> Result<Option<Recoded>> {
+    ) -> Result<Option<Job>> {
         match put {
             Ok(put) => {
                 let (n, missing) = (put.nodes.len() as u64, put.missing.len() as u64);
                 let written = job.planned.written / n.max(1) * (n - missing);
-                let moved = Moved { read: source.bytes_read, written };
-                Ok(Some(job.recoded(moved, source.degraded)))
+                (job.degraded, job.moved) = (degraded, Moved { read, written });
+                Ok(Some(job))
             }
             Err(PoolError::Conflict { .. }) => Ok(None),
             Err(error) => {
@@ -364,7 +360,7 @@ impl ObjectWriter<'_> {
                 let name = &job.manifest.name;
                 let now = self.manifests.look(&Key::of(name)?, name)?;
                 match now.data().is_some_and(|now| now.run == job.manifest.run) {
-                    true => Err(source.error.unwrap_or(error)),
+                    true => Err(why.unwrap_or(error)),
                     false => Ok(None),
                 }
             }
@@ -372,19 +368,12 @@ impl ObjectWriter<'_> {
     }
 }
 
-impl Job {
-    fn recoded(&self, moved: Moved, degraded: bool) -> Recoded {
-        let (from, size) = (self.from.clone(), self.manifest.size);
-        Recoded { from, size, degraded, moved, planned: self.planned, bound: self.bound }
-    }
-}
-
 impl RecodeReport {
-    fn count(&mut self, name: &str, end: Result<Option<Recoded>>) {
+    fn count(&mut self, name: &str, end: Result<Option<Job>>) {
         match end {
             Ok(Some(done)) => {
                 self.recoded += 1;
-                self.bytes += done.size;
+                self.bytes += done.manifest.size;
                 self.degraded += u64::from(done.degraded);
                 *self.from.entry(done.from).or_default() += 1;
                 self.moved.add(done.moved);
