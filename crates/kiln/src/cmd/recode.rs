@@ -74,8 +74,8 @@ impl Recode {
         if after < before && !self.lower_safety {
             let (old, new) = (set.codec().spec(), codec.spec());
             let what = format!(
-                "code {new}: it survives {after} losses, and {old} survives {before}; give \
-                 --lower-safety to recode all the same"
+                "code {new}: it survives fewer losses than {old} ({after}, not {before}); \
+                 --lower-safety allows that"
             );
             return Err(PoolError::Refused { what }.into());
         }

@@ -225,11 +225,11 @@ impl ObjectWriter<'_> {
             let (before, after) = (old.margin(&[]), new.margin(&[]));
             if after < before && !req.lower_safety {
                 let what = format!(
-                    "code {}: it survives {after} losses, and {:?} in {} survives {before}; give \
-                     --lower-safety to recode all the same",
+                    "code {}: it survives fewer losses than {} of {:?} ({after}, not {before}); \
+                     --lower-safety allows that",
                     new.spec(),
-                    listed.name,
-                    old.spec()
+                    old.spec(),
+                    listed.name
                 );
                 return Err(PoolError::Refused { what });
             }

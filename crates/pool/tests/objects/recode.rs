@@ -106,7 +106,7 @@ fn what_would_be_less_safe_is_refused() {
         end.map(|report| report.failed[0].1.clone()).unwrap_or_else(|error| error.to_string())
     };
     for (name, to, why) in [
-        ("a", "rs:4+1", "survives 1 losses"),
+        ("a", "rs:4+1", "(1, not 2)"),
         ("a", "rs:5+2", "7 distinct domains, there are 6"),
         ("a", "rs:3+3", "manifest"),
         ("a", "magic:3+2", "magic"),

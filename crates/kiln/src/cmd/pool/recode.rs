@@ -139,7 +139,7 @@ fn show(report: &RecodeReport, setup: &Setup) -> Result<(), Failure> {
     text += "\n";
     let others = [
         (report.already, "had the code already"),
-        (report.inline, "are so small that they lie in manifests"),
+        (report.inline, "stay inline in their manifests"),
         (report.degraded, "were rebuilt from what is left of them"),
         (report.changed, "were replaced or removed meanwhile"),
         (report.failed_count, "FAILED"),
