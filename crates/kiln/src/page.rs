@@ -1,14 +1,14 @@
 //! State of a coordinator over HTTP: a page for people, the same as JSON, and for Prometheus.
 //!
 //! All of them come from one [`View`], which a coordinator leaves on a [`Board`] as it works; no
-//! request asks a node for anything. To add a section to the page: write `page/sections/x.rs` and
-//! one row in `sections.rs`; a metric is a row of `page/metrics.rs`.
+//! request asks a node for anything. The page is `page/page.html`, which lists its sections; a
+//! metric is a row of `page/metrics.rs`.
 
-mod html;
 mod logs;
 mod metrics;
-mod sections;
 mod status;
+
+mod html;
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -80,7 +80,7 @@ impl Board {
         let view = self.view();
         let page = || Document {
             headers: GUARDED,
-            ..Document::new("text/html; charset=utf-8", html::page(&view, &sections::shown(&view)))
+            ..Document::new("text/html; charset=utf-8", html::page(&view))
         };
         match path {
             "/" => page(),

@@ -1,95 +1,116 @@
-//! Pieces of the page: everything that is not ours goes through [`escape`].
+//! The page as HTML: `page.html` with the values of a view. All of them are escaped.
 
-use std::fmt::Write;
+use kiln_recovery::NodeLoad;
+use minijinja::value::Serde;
+use minijinja::{Environment, Error, Value, context};
 
-use super::View;
-use crate::print::date;
+use super::{View, status};
+use crate::plan_picture::of_plan;
+use crate::print::{count, date, more_losses};
+use crate::volume_logs::nodes;
+use crate::{lists, sizes, times};
 
-/// Text as HTML, for elements and for attributes in quotes.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
+/// Returns the whole page.
+pub fn page(view: &View) -> String {
+    let rendered =
+        environment().and_then(|pages| pages.get_template("page.html")?.render(values(view)));
+    rendered.unwrap_or_else(|error| format!("<!doctype html>\n<title>kiln</title>{error}\n"))
+}
+
+/// The template, and the filters that it uses.
+fn environment() -> Result<Environment<'static>, Error> {
+    let mut pages = Environment::new();
+    // A name that is shown moves nothing: control characters are blanks.
+    pages.set_formatter(|out, state, value: &Value| match value.as_str() {
+        Some(text) if !value.is_safe() && text.contains(char::is_control) => {
+            let plain = text.replace(char::is_control, " ");
+            minijinja::escape_formatter(out, state, &Value::from(plain))
         }
-    }
-    out
+        _ => minijinja::escape_formatter(out, state, value),
+    });
+    pages.add_filter("size", |bytes: Option<u64>| bytes.map_or("?".to_owned(), sizes::show));
+    pages.add_filter("span", times::show);
+    pages.add_filter("date", date);
+    pages.add_filter("losses", more_losses);
+    pages.add_filter("ranges", |indices: Vec<usize>| lists::show(&indices));
+    pages.add_filter("count", |number: u64, one: &str| count(number, one));
+    pages.add_filter("percent", |value: u64, of: u64| {
+        (value as f64 / of.max(1) as f64 * 1000.0).clamp(0.0, 1000.0).round() / 10.0
+    });
+    pages.add_filter("total", |rows: Vec<Value>, name: &str| {
+        rows.iter().filter_map(|row| u64::try_from(row.get_attr(name).ok()?).ok()).sum::<u64>()
+    });
+    pages.add_template("page.html", include_str!("page.html"))?;
+    Ok(pages)
 }
 
-/// The whole page of these sections: name, heading, contents.
-pub fn page(view: &View, sections: &[(&str, &str, String)]) -> String {
-    let mut main = String::new();
-    let mut links = String::new();
-    for (id, title, body) in sections {
-        let _ = write!(links, "<li><a href=\"#{id}\">{title}</a></li>");
-        let _ = write!(
-            main,
-            "<section id=\"{id}\" aria-labelledby=\"{id}-title\"><h2 id=\"{id}-title\">{title}\
-             </h2>\n<div class=\"body\">{body}</div></section>\n"
-        );
+fn values(view: &View) -> Value {
+    let state = &view.state;
+    let waits = state.waits.iter().map(|wait| {
+        Value::from(Serde((wait.to_string(), wait.seconds_left(view.now_ms), &wait.node)))
+    });
+    let logs = view.logs.logs.iter().map(|it| {
+        let (here, whole) = (it.log.here(), it.log.is_whole());
+        context! { here, whole, nodes => nodes(&it.log), ..Serde(it) }
+    });
+    let traffic =
+        state.traffic.iter().map(|(id, load)| Value::from(Serde((id, load.load(), load))));
+    let plan = state.plan.as_deref().map(|shown| {
+        let svg = of_plan(&shown.plan, shown.sub_bytes, Some(&shown.nodes));
+        let (costs, strategy) = (shown.plan.costs(), shown.plan.strategy());
+        context! {
+            object => shown.object.as_str(), strategy, svg => svg.trim_start_matches("<svg "),
+            travel => costs.bandwidth(), busiest => costs.max_load(),
+        }
+    });
+    context! {
+        status => Serde(status::of(view)),
+        style => include_str!("style.css"),
+        now_ms => view.now_ms,
+        safe => safe(view),
+        waits => waits.collect::<Vec<_>>(),
+        logs => logs.collect::<Vec<_>>(),
+        traffic => traffic.collect::<Vec<_>>(),
+        busiest => state.traffic.values().map(NodeLoad::load).max(),
+        plan,
     }
-    let pool = escape(&view.pool);
-    let now = date(view.now_ms / 1000);
-    let seconds = view.now_ms / 1000 % 60;
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n\
-         <noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>\n\
-         <title>{pool} - kiln</title>\n<link rel=\"icon\" href=\"data:,\">\n\
-         <style>{}</style>\n<script src=\"/refresh.js\" defer></script></head>\n<body>\n\
-         <a class=\"skip\" href=\"#main\">To the content</a>\n\
-         <header><h1>Pool <b>{pool}</b></h1>\n<nav aria-label=\"Sections\"><ul>{links}</ul></nav>\
-         </header>\n<main id=\"main\" tabindex=\"-1\">\n{main}</main>\n\
-         <footer><p id=\"seen\">As of {now}:{seconds:02} UTC</p>\
-         <p id=\"lost\" role=\"status\"></p>\
-         <p><a href=\"/status.json\">The same as JSON</a> <a href=\"/metrics\">Metrics</a></p>\
-         </footer>\n</body></html>\n",
-        include_str!("style.css")
-    )
 }
 
-/// A table whose rows become cards on narrow screens; cells are HTML.
-pub fn table(caption: &str, head: &[&str], rows: &[Vec<String>]) -> String {
-    let mut text = format!(
-        "<table role=\"table\"><caption>{}</caption><thead role=\"rowgroup\"><tr role=\"row\">",
-        escape(caption)
-    );
-    for cell in head {
-        let _ = write!(text, "<th role=\"columnheader\" scope=\"col\">{}</th>", escape(cell));
-    }
-    text.push_str("</tr></thead><tbody role=\"rowgroup\">\n");
-    for row in rows {
-        text.push_str("<tr role=\"row\">");
-        for (at, (cell, head)) in row.iter().zip(head).enumerate() {
-            let head = escape(head);
-            let _ = match at {
-                0 => write!(text, "<th role=\"rowheader\" scope=\"row\">{cell}</th>"),
-                _ => write!(text, "<td role=\"cell\" data-head=\"{head}\">{cell}</td>"),
+/// Whether all data is safe: a colour, a word and the reason.
+fn safe(view: &View) -> Value {
+    let survey = view.state.survey.as_deref();
+    let (kind, word, why) = match survey {
+        None => ("warn", "not known yet", String::new()),
+        Some(status) => {
+            let endangered = status.objects.saturating_sub(status.whole);
+            let least = status.endangered.keys().next().copied().unwrap_or(0);
+            let least_log = view.logs.lacking().map(|log| log.here() as i32 - 1).min();
+            let unknown = status.incomplete || status.unasked > 0;
+            let survives = |what: &str, losses: i32| {
+                format!(
+                    "all can be read; the most endangered {what} survives {}",
+                    more_losses(losses)
+                )
             };
+            match (status.unreadable, unknown, endangered) {
+                (0, ..) if least_log == Some(-1) => {
+                    ("bad", "No", "what a volume's log alone has cannot be read".to_owned())
+                }
+                (0, false, _) if view.logs.seen_ms.is_none() || view.logs.error.is_some() => {
+                    ("warn", "Not known", "logs of volumes were not seen".to_owned())
+                }
+                (0, false, objects) if least_log.is_some_and(|log| objects == 0 || log < least) => {
+                    ("warn", "Yes, but", survives("log", least_log.unwrap_or(0)))
+                }
+                (0, false, 0) => {
+                    ("good", "Yes", format!("all {} are whole", count(status.objects, "object")))
+                }
+                (0, false, _) => ("warn", "Yes, but", survives("object", least)),
+                (0, true, _) => ("bad", "Not known", "too many nodes are unavailable".to_owned()),
+                (lost, ..) => ("bad", "No", format!("{} cannot be read", count(lost, "object"))),
+            }
         }
-        text.push_str("</tr>\n");
-    }
-    text.push_str("</tbody></table>\n");
-    text
-}
-
-/// A bar that is full at `of`, with what it says for those who do not see it.
-pub fn bar(value: u64, of: u64, said: &str) -> String {
-    let percent = (value as f64 / of.max(1) as f64 * 100.0).clamp(0.0, 100.0);
-    format!(
-        "<progress max=\"100\" value=\"{percent:.1}\" aria-label=\"{}\"></progress>",
-        escape(said)
-    )
-}
-
-/// A word with a colour: good, warn or bad.
-pub fn badge(kind: &str, word: &str) -> String {
-    format!("<span class=\"badge {kind}\">{}</span>", escape(word))
+    };
+    let known = survey.is_some();
+    context! { kind, word, why, known }
 }

@@ -1,5 +1,7 @@
 //! `/status.json`: what `kiln status --json` says, with what the coordinator does.
 
+use std::borrow::Cow;
+
 use kiln_pool::PoolStatus;
 use kiln_recovery::RecoveryState;
 use kiln_volume::LogReport;
@@ -8,10 +10,11 @@ use serde::Serialize;
 use super::View;
 use super::logs::LogsSeen;
 
+/// The document.
 #[derive(Serialize)]
-struct Status<'a> {
+pub struct Status<'a> {
     #[serde(flatten)]
-    status: &'a PoolStatus,
+    status: Cow<'a, PoolStatus>,
     /// As in `kiln status`: logs of volumes that lack copies.
     logs: Vec<&'a LogReport>,
     /// As in `kiln status`: a process works on it.
@@ -26,11 +29,11 @@ struct Status<'a> {
     limit_total: u64,
 }
 
-/// The document.
-pub fn json(view: &View) -> String {
-    let none = PoolStatus { pool: view.pool.clone(), ..PoolStatus::default() };
-    let status = Status {
-        status: view.state.survey.as_deref().unwrap_or(&none),
+/// Returns the document of a view.
+pub fn of(view: &View) -> Status<'_> {
+    let none = || PoolStatus { pool: view.pool.clone(), ..PoolStatus::default() };
+    Status {
+        status: view.state.survey.as_deref().map_or_else(|| Cow::Owned(none()), Cow::Borrowed),
         logs: view.logs.lacking().collect(),
         repair_here: true,
         seconds_left: view.state.seconds_left,
@@ -38,8 +41,12 @@ pub fn json(view: &View) -> String {
         volume_logs: &view.logs,
         limit_rate: view.limits.node,
         limit_total: view.limits.total,
-    };
+    }
+}
+
+/// Returns the document as text.
+pub fn json(view: &View) -> String {
     // All of it is numbers and words.
-    let text = serde_json::to_string_pretty(&status);
+    let text = serde_json::to_string_pretty(&of(view));
     text.map_or_else(|error| format!("{{\"error\":\"{error}\"}}\n"), |text| text + "\n")
 }
