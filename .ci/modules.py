@@ -1,11 +1,16 @@
+#!/usr/bin/env python3
 """Which modules of a crate use which. Every path that starts at `crate`, `self`, `super` or a
 module is followed through re-exports to the module that defines what it names. Methods called
 without their type's module in sight are not seen, nor are modules inside of a file.
+
+    modules.py    tells imports against the order of modules, which is an error, after its own tests
 """
 
 import re
+import subprocess
+import sys
 from collections import defaultdict
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 GATE = re.compile(r"#\[cfg\((test|any\(test, feature = .*)\)\]")
 LITERAL = re.compile(
@@ -219,3 +224,41 @@ def trees(sources):
     """The trees of all crates. `sources`: {path: text}."""
     return [Tree(sources, path) for path in sorted(sources)
             if path.endswith(("/src/lib.rs", "/src/main.rs"))]
+
+
+def against(sources):
+    """Imports of modules that are declared below on the same level, in words."""
+    found = []
+    for tree in trees(sources):
+        for level, arrows in sorted(tree.arrows()[0].items()):
+            for user, used in sorted(arrows):
+                names = [PurePosixPath(tree.modules[at].stem).name for at in (user, used)]
+                if user < used:
+                    found.append(f"{tree.modules[level].stem}: {names[0]} uses {names[1]}, which "
+                                 "is declared below it")
+    return found
+
+
+def own_tests():
+    """Arrows are seen through re-exports and by other names, and not in strings or tests."""
+    def found(**texts):
+        crate = {f"crates/x/src/{name.replace('_', '/')}.rs": text for name, text in texts.items()}
+        return [re.sub(r".*: (\w+) uses (\w+),.*", r"\1 \2", arrow) for arrow in against(crate)]
+
+    lib = "mod a; mod b; mod c; pub use a::One; pub use b::two as second;"
+    a, b = "mod inner; pub struct One;", "use crate::One;"
+    assert found(lib=lib, a=a + " use super::b;", b="pub fn two() -> crate::One { crate::c::C }",
+                 c="use crate::{a, b::{self, two}}; pub(in crate::a) struct C;") == ["a b", "b c"]
+    assert found(lib=lib, a=a, b=b, a_inner="use super::super::second;") == ["a b"]
+    assert not found(lib=lib, a=a, b=b, a_inner="const A: &str = \"crate::b\";\n"
+                     "#[cfg(test)]\nmod tests {\n    use crate::b;\n}")
+
+
+if __name__ == "__main__":
+    own_tests()
+    LISTED = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.rs"], check=True,
+                            stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    ARROWS = against({path: Path(path).read_text("utf-8") for path in LISTED
+                      if Path(path).is_file()})
+    print("\n".join(ARROWS))
+    sys.exit(bool(ARROWS))

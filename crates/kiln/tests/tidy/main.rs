@@ -2,7 +2,6 @@
 
 mod commits;
 mod links;
-mod modules;
 mod order;
 mod prose;
 mod source;
