@@ -8,44 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agents::Agent;
-use crate::rig::{Ended, Rig, program};
-
-/// The one object on standard output, and the line on standard error.
-#[track_caller]
-fn told(ended: Ended, exit: i32, kind: &str) -> Value {
-    let ended = ended.code(exit);
-    let told = ended.json();
-    assert_eq!((told["exit"].as_i64(), told["kind"].as_str()), (Some(exit.into()), Some(kind)));
-    let error = told["error"].as_str().unwrap();
-    assert!(ended.stderr.contains(error), "the same on standard error: {}", ended.stderr);
-    assert!(!told["todo"].as_str().unwrap().is_empty());
-    told
-}
-
-#[test]
-fn a_wrong_key_is_no_loss() {
-    let rig = Rig::new();
-    rig.kiln("agent --init --key right.key").ok();
-    rig.kiln("agent --init --key wrong.key").ok();
-    let agent = Agent::start(&rig, "served", "--key right.key");
-    let place = &agent.address;
-    rig.data("object", 1000, 1);
-    rig.kiln(&format!("encode object -c rs:2+1 -o {place} --key right.key -q")).ok();
-    rig.kiln(&format!("verify {place} --key right.key -q")).ok();
-    let ended = rig.kiln(&format!("verify {place} --key wrong.key --json"));
-    told(ended, 8, "wrong-key");
-
-    // A pool of whose nodes none can be asked says so, too, whatever it is asked for.
-    let agents = ["a", "b", "c"].map(|name| Agent::start(&rig, name, "--key right.key"));
-    let nodes = agents.each_ref().map(|agent| format!("--node {}", agent.address)).join(" ");
-    rig.kiln(&format!("pool create pool.toml -c rs:2+1 {nodes} --key right.key -q")).ok();
-    rig.kiln("put object --key right.key -q").ok();
-    for words in ["status", "ls", "get object -o back", "stat object", "scrub", "put object other"]
-    {
-        told(rig.kiln(&format!("{words} --key wrong.key --json")), 8, "wrong-key");
-    }
-}
+use crate::rig::{Rig, program};
 
 /// As another user than root, whom nothing stops; skipped where there is none.
 #[test]

@@ -5,7 +5,6 @@
 //! streamed object of the memory test (1GiB), KILN_PROGRAM another binary.
 
 mod agent_havoc;
-mod agent_plans;
 mod agent_pool;
 mod agent_trust;
 mod agents;

@@ -78,3 +78,57 @@ tree_of_all_kinds() {
 comes_back() {
   kiln cp pool:backup back --force -q 2> /dev/null && diff -r tree back && rm -r back
 }
+
+# agent FOLDER [FLAG...]: serves a folder until the session ends; its address is in $FOLDER.
+agents=()
+trap 'kill -9 "${agents[@]}" 2> /dev/null' EXIT
+agent() {
+  local name=$1
+  : > "$name.out"
+  kiln agent --dir "$name" --listen "${listen:-127.0.0.1:0}" --json "${@:2}" \
+    > "$name.out" 2> "$name.log" &
+  disown $!
+  agents+=($!)
+  printf -v "${name}_pid" %s $!
+  until grep -q '^}' "$name.out"; do sleep 0.02; done
+  printf -v "$name" %s "$(grep -oP '"address": "\K[^"]+' "$name.out")"
+}
+
+# halt FOLDER...: kills agents, as power cuts would.
+halt() {
+  local name pid
+  for name; do
+    pid=${name}_pid
+    kill -9 "${!pid}"
+    while kill -0 "${!pid}" 2> /dev/null; do sleep 0.02; done
+  done
+}
+
+# agent_pool CODE NODES [FLAG...]: makes a pool of the agents d0, d1, ..., for which `k` is kiln.
+agent_pool() {
+  local at nodes=()
+  kiln agent --init --key cluster.key -q
+  for at in $(seq 0 $(($2 - 1))); do
+    agent d$at --key cluster.key
+    local name=d$at
+    nodes+=(--node "${!name},id=n$at")
+  done
+  k pool create -c "$1" "${nodes[@]}" -q "${@:3}"
+}
+k() { kiln "$@" --key cluster.key; }
+
+# objects SIZE...: puts the objects o0, o1, ...
+# is_whole: they come back, and a scrub finds nothing.
+objects() {
+  local at=0 size
+  for size; do
+    data o$at $size $((at + 1))
+    k put o$at -q
+    at=$((at + 1))
+  done
+}
+is_whole() {
+  local name
+  for name in o?*; do k get $name -o back --force -q && cmp back $name; done
+  k scrub --json | top damaged
+}
