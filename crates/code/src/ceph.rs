@@ -23,13 +23,6 @@ const PLACEMENT_KEYS: [&str; 8] = [
 /// # Errors
 /// A plugin, technique or word size whose bytes this library does not make (yet), or numbers
 /// missing or malformed.
-///
-/// ```
-/// let spec = kiln_code::ceph::translate("plugin=isa k=8 m=4 technique=cauchy")?;
-/// assert_eq!(spec.as_deref(), Some("rs:8+4,matrix=isa-cauchy"));
-/// assert_eq!(kiln_code::ceph::translate("rs:8+4")?, None);
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 pub fn translate(text: &str) -> Result<Option<String>, CodeError> {
     let words: Vec<&str> =
         text.split([' ', ',', '\t', '\n']).filter(|word| !word.is_empty()).collect();

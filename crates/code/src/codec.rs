@@ -1,11 +1,13 @@
 //! A code ready for work: plans and programs made once, kept in a bounded cache, shared by threads.
 
 use crate::codes::{self, Choice, Code};
+use crate::dag::At;
 use crate::order::Layers;
 use crate::{CodeError, CodeSpec, Packets, Program, RebuildMethod, RepairPlan, Shape};
 use kiln_gf::{Kernel, Results, TemporalHint};
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Plans kept, at most. One loss pattern at a time is repaired; rot adds a few more.
@@ -255,6 +257,29 @@ impl Codec {
         cheapest.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(a.cmp(&b)));
         cheapest.truncate(self.shape().k);
         self.decode_plan(lost, &cheapest).or_else(|_| self.decode_plan(lost, available))
+    }
+
+    /// The part of [`Codec::repair_plan`] that gives a run of sub-chunks of each lost chunk, which
+    /// are then its outputs: it reads no more than these need. Not for codes with packets.
+    ///
+    /// # Errors
+    /// As [`Codec::repair_plan`]; a run is empty.
+    pub fn part_plan(
+        &self,
+        wanted: &[(usize, Range<u32>)],
+        available: &[usize],
+    ) -> Result<Arc<RepairPlan>, CodeError> {
+        let lost: Vec<usize> = wanted.iter().map(|(chunk, _)| *chunk).collect();
+        let whole = self.repair_plan(&lost, available)?;
+        let wants = |at: At| {
+            let holds = |(chunk, run): &(usize, Range<u32>)| {
+                *chunk == at.chunk as usize && run.contains(&at.position)
+            };
+            wanted.iter().any(holds)
+        };
+        let dag = whole.dag().restricted(|_| true, wants)?;
+        let program = Program::compile(&dag, self.kernel)?;
+        Ok(Arc::new(RepairPlan::new(whole.strategy(), whole.lost().to_vec(), dag, program)))
     }
 
     fn plan(

@@ -155,7 +155,7 @@ impl Dag {
     }
 
     /// The steps in an order in which every source is known before it is used.
-    pub fn steps(&self) -> impl ExactSizeIterator<Item = Step<'_>> + Clone {
+    pub fn steps(&self) -> impl ExactSizeIterator<Item = Step<'_>> + DoubleEndedIterator + Clone {
         self.steps.iter().map(|step| Step {
             matrix: &self.matrices[step.matrix as usize],
             matrix_index: step.matrix as usize,
@@ -176,6 +176,48 @@ impl Dag {
         }
         let reads = |(chunk, runs)| HelperReads { chunk: chunk as usize, runs };
         chunks.into_iter().map(reads).collect()
+    }
+
+    /// The same graph with all inputs at zero but some, and with some of its outputs: what these do
+    /// not need is neither read nor computed.
+    ///
+    /// # Errors
+    /// No output is wanted.
+    pub fn restricted(
+        &self,
+        read: impl Fn(At) -> bool,
+        wanted: impl Fn(At) -> bool,
+    ) -> Result<Dag, CodeError> {
+        let outputs = self.outputs.iter().filter(|(at, _)| wanted(*at));
+        let mut needed = vec![false; self.vertices()];
+        outputs.clone().for_each(|&(_, vertex)| needed[vertex as usize] = true);
+        if !needed.contains(&true) {
+            return Err(CodeError::Shape { what: "sub-chunks wanted", expected: 1, got: 0 });
+        }
+        for step in self.steps().rev() {
+            if needed[step.vertices()].contains(&true) {
+                step.sources.iter().for_each(|&source| needed[source as usize] = true);
+            }
+        }
+        let mut builder = DagBuilder::new();
+        let mut symbols = vec![Symbol::Zero; self.vertices()];
+        for (vertex, &at) in self.inputs.iter().enumerate() {
+            if needed[vertex] && read(at) {
+                symbols[vertex] = builder.input(at, self.hints[vertex]);
+            }
+        }
+        for step in self.steps().filter(|step| needed[step.vertices()].contains(&true)) {
+            let sources: Vec<Symbol> = step.sources.iter().map(|&s| symbols[s as usize]).collect();
+            let matrix = builder.matrix(step.matrix);
+            let out = builder.step(matrix, &sources, &self.hints[step.vertices()])?;
+            step.vertices().enumerate().for_each(|(row, v)| symbols[v] = out.symbol(row));
+        }
+        for &(at, vertex) in outputs {
+            if symbols[vertex as usize] != Symbol::Zero {
+                builder.output(at, symbols[vertex as usize]);
+            }
+        }
+        builder.finish()
     }
 
     /// The same graph with the inputs, and the outputs, of every chunk in another order: the i-th

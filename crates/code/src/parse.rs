@@ -145,6 +145,7 @@ mod tests {
     fn ceph_profiles_are_read() {
         let cases = [
             ("plugin=isa k=4 m=2", "rs:4+2,matrix=isa"),
+            ("plugin=isa k=8 m=4 technique=cauchy", "rs:8+4,matrix=isa-cauchy"),
             ("plugin=isa,k=4,m=1,technique=cauchy", "rs:4+1,matrix=isa"),
             ("k=4 m=2 plugin=jerasure technique=reed_sol_r6_op w=8", "rs:4+2,matrix=jerasure-r6"),
             ("plugin=jerasure k=4 m=2 crush-failure-domain=host", "rs:4+2,matrix=jerasure"),

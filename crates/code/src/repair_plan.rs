@@ -96,8 +96,13 @@ impl RepairPlan {
         &self.program
     }
 
+    /// The sub-chunks that are made of a chunk: all of a lost one, or those of a part.
+    pub fn made(&self, chunk: usize) -> usize {
+        self.dag.outputs().iter().filter(|(at, _)| at.chunk as usize == chunk).count()
+    }
+
     /// Rebuilds: `inputs[i]` holds the runs of `helpers()[i]` one after the other, `outputs[j]`
-    /// becomes the whole chunk `lost()[j]`. All sub-chunks have one length.
+    /// becomes the chunk `lost()[j]`, or the part of it. All sub-chunks have one length.
     ///
     /// # Errors
     /// The number or a length of the buffers does not fit; outputs are then untouched.

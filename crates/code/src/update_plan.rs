@@ -4,7 +4,7 @@
 //! If most of the data does not change, most of that encode is zero: the rest of its DAG is
 //! the update, and the parity sub-chunks it computes are the only ones to be written.
 
-use crate::dag::{At, DagBuilder, Hint, Symbol};
+use crate::dag::At;
 use crate::{CodeError, Codec, Dag, Program, Shape};
 
 /// Plan to change parity after a change of some data sub-chunks; made by [`Codec::update_plan`].
@@ -81,7 +81,8 @@ impl Codec {
             }
         }
         let encode = self.encode_plan()?;
-        let dag = restrict(encode.dag(), &changes, |_| true)?;
+        let changed = |at| changes.binary_search(&at).is_ok();
+        let dag = encode.dag().restricted(changed, |_| true)?;
         // Terms may cancel: what is zero for every change is not written.
         let mut moves = vec![false; dag.outputs().len()];
         let mut unit = vec![0; dag.inputs().len()];
@@ -95,38 +96,12 @@ impl Codec {
         let all = dag.outputs().iter().zip(&moves);
         let writes: Vec<At> = all.filter(|(_, moves)| **moves).map(|((at, _), _)| *at).collect();
         let dag = match moves.contains(&false) {
-            true => restrict(encode.dag(), &changes, |at| writes.binary_search(&at).is_ok())?,
+            true => encode.dag().restricted(changed, |at| writes.binary_search(&at).is_ok())?,
             false => dag,
         };
         let program = Program::compile(&dag, self.kernel())?;
         Ok(UpdatePlan { dag, program, writes })
     }
-}
-
-/// The DAG with all inputs but some at zero, and with some of its outputs.
-fn restrict(dag: &Dag, inputs: &[At], wanted: impl Fn(At) -> bool) -> Result<Dag, CodeError> {
-    let mut builder = DagBuilder::new();
-    let mut symbols: Vec<Symbol> = Vec::with_capacity(dag.vertices());
-    let hint = |vertex: usize| dag.hint(vertex as u32).unwrap_or_default();
-    for (vertex, at) in dag.inputs().iter().enumerate() {
-        symbols.push(match inputs.binary_search(at) {
-            Ok(_) => builder.input(*at, hint(vertex)),
-            Err(_) => Symbol::Zero,
-        });
-    }
-    for step in dag.steps() {
-        let hints: Vec<Hint> = step.vertices().map(hint).collect();
-        let sources: Vec<Symbol> = step.sources.iter().map(|&s| symbols[s as usize]).collect();
-        let matrix = builder.matrix(step.matrix);
-        let out = builder.step(matrix, &sources, &hints)?;
-        symbols.extend((0..hints.len()).map(|row| out.symbol(row)));
-    }
-    for &(at, vertex) in dag.outputs() {
-        if symbols[vertex as usize] != Symbol::Zero && wanted(at) {
-            builder.output(at, symbols[vertex as usize]);
-        }
-    }
-    builder.finish()
 }
 
 #[cfg(test)]

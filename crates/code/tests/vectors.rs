@@ -2,7 +2,7 @@
 //! isa, jerasure, clay and lrc), see `vectors/manifest.json`; and digests of chunks of clay's other
 //! scalar codes and of their plain codes, see `vectors/scalars.json`.
 
-use kiln_code::{Codec, RebuildMethod};
+use kiln_code::{Codec, HelperReads, RebuildMethod};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -84,14 +84,12 @@ fn scalar_codes_of_clay_match_ceph() {
             let others: Vec<usize> = (0..n).filter(|chunk| !lost.contains(chunk)).collect();
             let plan = codec.repair_plan(&lost, &others).unwrap();
             let sub = chunk / codec.shape().alpha;
-            let read = |runs: &[std::ops::Range<u32>], shard: &[u8]| -> Vec<u8> {
-                let run = |run: &std::ops::Range<u32>| {
-                    shard[run.start as usize * sub..run.end as usize * sub].to_vec()
-                };
-                runs.iter().flat_map(run).collect()
+            let read = |helper: &HelperReads| -> Vec<u8> {
+                let subs: Vec<&[u8]> = shards[helper.chunk][..chunk].chunks(sub).collect();
+                let runs = helper.runs.iter().cloned();
+                runs.flat_map(|run| subs[run.start as usize..run.end as usize].concat()).collect()
             };
-            let helpers = plan.helpers().iter();
-            let read: Vec<_> = helpers.map(|h| read(&h.runs, &shards[h.chunk])).collect();
+            let read: Vec<Vec<u8>> = plan.helpers().iter().map(read).collect();
             let sources: Vec<&[u8]> = read.iter().map(|bytes| &bytes[..]).collect();
             let mut rebuilt = vec![vec![0x5a; chunk]; lost.len()];
             let mut results: Vec<&mut [u8]> = rebuilt.iter_mut().map(|c| &mut c[..]).collect();

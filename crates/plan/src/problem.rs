@@ -2,7 +2,7 @@
 
 use crate::{Cluster, PlanError};
 use kiln_code::Dag;
-use kiln_code::dag::{At, DagBuilder, Hint, Symbol};
+use kiln_code::dag::At;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -98,7 +98,7 @@ impl Problem {
     /// # Errors
     /// No sub-chunk is wanted.
     pub fn of_range(&self, wanted: impl Fn(At) -> bool) -> Result<Problem, PlanError> {
-        let dag = Arc::new(restricted(&self.dag, wanted)?);
+        let dag = Arc::new(self.dag.restricted(|_| true, wanted)?);
         let list = |map: &BTreeMap<u32, usize>| -> Vec<(usize, usize)> {
             map.iter().map(|(&chunk, &node)| (chunk as usize, node)).collect()
         };
@@ -158,32 +158,4 @@ impl Problem {
     pub fn workers(&self) -> &[usize] {
         &self.workers
     }
-}
-
-/// The part of a DAG that some of its outputs need.
-fn restricted(dag: &Dag, wanted: impl Fn(At) -> bool) -> Result<Dag, PlanError> {
-    let mut builder = DagBuilder::new();
-    let hint = |v: u32| dag.hint(v).unwrap_or_default();
-    let mut symbols: Vec<Symbol> = Vec::with_capacity(dag.vertices());
-    for (v, &at) in dag.inputs().iter().enumerate() {
-        symbols.push(builder.input(at, hint(v as u32)));
-    }
-    let matrices: Vec<_> = dag.matrices().iter().map(|matrix| builder.matrix(matrix)).collect();
-    for step in dag.steps() {
-        let sources: Vec<Symbol> = step.sources.iter().map(|&s| symbols[s as usize]).collect();
-        let hints: Vec<Hint> = step.vertices().map(|v| hint(v as u32)).collect();
-        let out = builder.step(matrices[step.matrix_index], &sources, &hints)?;
-        symbols.extend((0..hints.len()).map(|row| out.symbol(row)));
-    }
-    let mut count = 0;
-    for &(at, v) in dag.outputs().iter().filter(|(at, _)| wanted(*at)) {
-        builder.output(at, symbols[v as usize]);
-        count += 1;
-    }
-    if count == 0 {
-        return Err(
-            kiln_code::CodeError::Shape { what: "sub-chunks wanted", expected: 1, got: 0 }.into()
-        );
-    }
-    Ok(builder.finish()?)
 }

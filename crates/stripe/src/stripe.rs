@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use kiln_code::{CodeError, RepairPlan};
+use kiln_code::{CodeError, Codec, RepairPlan};
 
 use crate::ReadsReport;
 use crate::chunks::Chunks;
@@ -148,21 +148,71 @@ impl<'a> StripeReader<'a> {
             if lost.is_empty() {
                 return Ok(());
             }
-            let plan = self.plan(stripe, frame, &lost)?;
-            if self.load_inputs(stripe, frame, &plan) {
-                run_plan(&plan, frame)?;
+            let codec = self.chunks.codec();
+            let plan = self.plan(stripe, frame, &lost, |available| {
+                match (self.planner, &self.read_ahead) {
+                    (Planner::Repair, Some(read_ahead)) => read_ahead.plan(&lost, available),
+                    (Planner::Repair, None) => codec.repair_plan(&lost, available),
+                    (Planner::Decode, _) => codec.decode_plan(&lost, available),
+                }
+            })?;
+            if self.run(stripe, frame, &plan)? {
                 for chunk in lost {
                     frame.held[chunk] = Held::Whole;
                 }
-                frame.strategy = Some(plan.strategy());
-                frame.helpers.clear();
-                frame.helpers.extend(plan.helpers().iter().map(|h| h.chunk));
                 return Ok(());
             }
         }
     }
 
-    fn plan(&self, stripe: u64, frame: &Frame, lost: &[usize]) -> Result<Arc<RepairPlan>> {
+    /// Rebuilds a run of sub-chunks of each of some chunks, reading what these need alone; gives
+    /// their bytes. `None`: whole chunks are as good, or the code has packets.
+    ///
+    /// # Errors
+    /// As [`StripeReader::rebuild`].
+    pub fn rebuild_parts(
+        &self,
+        stripe: u64,
+        frame: &mut Frame,
+        wanted: &[(usize, Range<u32>)],
+    ) -> Result<Option<Vec<Vec<u8>>>> {
+        let lost: Vec<usize> = wanted.iter().map(|(chunk, _)| *chunk).collect();
+        let codec = self.chunks.codec();
+        if !are_parts(codec, wanted) {
+            return Ok(None);
+        }
+        loop {
+            let make = |available: &[usize]| codec.part_plan(wanted, available);
+            let plan = self.plan(stripe, frame, &lost, make)?;
+            if self.run(stripe, frame, &plan)? {
+                let sub_len = frame.sub_len;
+                let bytes = |(chunk, run): &(usize, Range<u32>)| {
+                    frame.bufs[*chunk].readable(run.len() * sub_len).to_vec()
+                };
+                return Ok(Some(wanted.iter().map(bytes).collect()));
+            }
+        }
+    }
+
+    /// Reads what a plan needs and runs it; false when a helper failed.
+    fn run(&self, stripe: u64, frame: &mut Frame, plan: &RepairPlan) -> Result<bool> {
+        if !self.load_inputs(stripe, frame, plan) {
+            return Ok(false);
+        }
+        run_plan(plan, frame)?;
+        frame.strategy = Some(plan.strategy());
+        frame.helpers.clear();
+        frame.helpers.extend(plan.helpers().iter().map(|h| h.chunk));
+        Ok(true)
+    }
+
+    fn plan(
+        &self,
+        stripe: u64,
+        frame: &Frame,
+        lost: &[usize],
+        plan: impl Fn(&[usize]) -> Result<Arc<RepairPlan>, CodeError>,
+    ) -> Result<Arc<RepairPlan>> {
         let codec = self.chunks.codec();
         let all: Vec<usize> = (0..codec.shape().n())
             .filter(|c| !lost.contains(c))
@@ -170,11 +220,6 @@ impl<'a> StripeReader<'a> {
             .collect();
         let good: Vec<usize> =
             all.iter().copied().filter(|&c| !self.records[c].is_hopeless()).collect();
-        let plan = |available: &[usize]| match (self.planner, &self.read_ahead) {
-            (Planner::Repair, Some(read_ahead)) => read_ahead.plan(lost, available),
-            (Planner::Repair, None) => codec.repair_plan(lost, available),
-            (Planner::Decode, _) => codec.decode_plan(lost, available),
-        };
         let first = plan(&good);
         let answer = if first.is_err() && good.len() < all.len() { plan(&all) } else { first };
         answer.map_err(|error| match error {
@@ -235,6 +280,15 @@ impl<'a> StripeReader<'a> {
     }
 }
 
+/// Returns whether runs of chunks are rebuilt alone: whole chunks have plans that are kept, and one
+/// does for all stripes.
+pub fn are_parts(codec: &Codec, wanted: &[(usize, Range<u32>)]) -> bool {
+    const PARTS: usize = 4;
+    let sub_chunks: usize = wanted.iter().map(|(_, run)| run.len()).sum();
+    let few = sub_chunks * PARTS <= wanted.len() * codec.shape().alpha;
+    sub_chunks > 0 && few && codec.sliceable()
+}
+
 /// Reads wanted of one chunk.
 struct Want<'a> {
     chunk: usize,
@@ -265,7 +319,7 @@ fn run_plan(plan: &RepairPlan, frame: &mut Frame) -> Result<()> {
                 None => buf.writable(plan.helpers()[at].sub_chunks() * sub_len),
             };
         } else if plan.lost().contains(&chunk) {
-            outputs.push(buf.writable(chunk_len));
+            outputs.push(buf.writable(plan.made(chunk) * sub_len));
         }
     }
     Ok(plan.run(&inputs, &mut outputs)?)

@@ -89,7 +89,7 @@ fn every_loss(n: usize, most: usize, mut with: impl FnMut(&[usize])) {
 /// Every loss of 1 to m chunks: repair with all survivors, with a random readable subset, decode.
 fn exhaust(spec: &str, state: &mut u64) {
     let codec = codec(spec);
-    let Shape { k, m, .. } = codec.shape();
+    let Shape { k, m, alpha } = codec.shape();
     let word = codeword(&codec, state);
     every_loss(k + m, m, |lost| {
         let available = others(k + m, lost);
@@ -99,6 +99,16 @@ fn exhaust(spec: &str, state: &mut u64) {
         }
         let repair = planned(&codec, lost, codec.repair_plan(lost, &available));
         assert_rebuilds(&codec, &repair, &available, &word);
+        // A part of it gives a sub-chunk of each from some of what the whole one reads.
+        let mut place = |&lost: &usize| (lost, (seed::next(state) % alpha as u64) as u32);
+        let places: Vec<(usize, u32)> = lost.iter().map(&mut place).collect();
+        let runs: Vec<_> = places.iter().map(|&(chunk, at)| (chunk, at..at + 1)).collect();
+        let part = planned(&codec, lost, codec.part_plan(&runs, &available));
+        let made = part.program().eval(&pick(part.dag().inputs(), &word, alpha)).unwrap();
+        let right = places.iter().map(|&(chunk, at)| word[chunk * alpha + at as usize]);
+        assert!(made.into_iter().eq(right), "{spec} {places:?}");
+        let read = |at| repair.dag().inputs().binary_search(at).is_ok();
+        assert!(part.dag().inputs().iter().all(read), "{spec} {places:?}");
         let spare = available.len() - k;
         let drop = (seed::next(state) % (spare as u64 + 1)) as usize;
         let keep: Vec<usize> = sample(available.len(), available.len() - drop, state)

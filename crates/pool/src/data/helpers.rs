@@ -11,6 +11,7 @@ use kiln_code::Codec;
 use kiln_store::{Digest, DigestBuilder, ShardInfo, SumKind, checksums};
 use kiln_stripe::Result;
 use kiln_stripe::chunks::{Chunks, Shards};
+use kiln_stripe::stripe::are_parts;
 
 use crate::data::shards::Member;
 use crate::data::shards::ObjectShards;
@@ -148,11 +149,21 @@ impl ObjectShards {
     }
 
     /// Bytes that rebuilding chunks of a stripe here reads beside chunks that are read whole.
-    pub(crate) fn bytes_here(&self, stripe: u64, lost: &[usize], whole: &[usize]) -> Option<u64> {
+    pub(crate) fn bytes_here(
+        &self,
+        stripe: u64,
+        wanted: &[(usize, Range<u32>)],
+        whole: &[usize],
+    ) -> Option<u64> {
+        let lost: Vec<usize> = wanted.iter().map(|(chunk, _)| *chunk).collect();
         let there: Vec<usize> = (0..self.members.len())
             .filter(|&chunk| !lost.contains(&chunk) && self.read_plans(chunk, stripe))
             .collect();
-        let plan = self.codec.repair_plan(lost, &there).ok()?;
+        let plan = match are_parts(&self.codec, wanted) {
+            true => self.codec.part_plan(wanted, &there),
+            false => self.codec.repair_plan(&lost, &there),
+        };
+        let plan = plan.ok()?;
         let read = plan.helpers().iter().filter(|helper| !whole.contains(&helper.chunk));
         let sub_chunks: usize = read.map(|helper| helper.sub_chunks()).sum();
         Some(sub_chunks as u64 * self.sub_len(stripe) as u64)

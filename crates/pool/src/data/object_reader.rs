@@ -21,7 +21,7 @@ use crate::{GetRequest, Key, Manifest, NodeFile};
 
 /// Parts of sub-chunks that are read to rebuild what one read lacks, at most: each is a read of its
 /// own, and beyond that whole sub-chunks, in runs, and once for all of them, are cheaper.
-const MOST_PARTS: usize = 128;
+const MOST_PARTS: usize = 64;
 
 /// An object whose manifest was looked up; its shards are opened when they are first read.
 pub struct OpenObject {
@@ -203,7 +203,8 @@ impl OpenObject {
     ) -> bool {
         let gone = |index: &usize| self.shards[*index].is_gone();
         let available: Vec<usize> = (0..self.shards.len()).filter(|index| !gone(index)).collect();
-        let Ok(plan) = codec.repair_plan(&[slice.chunk], &available) else { return false };
+        let wanted = [(slice.chunk, slice.sub..slice.sub + 1)];
+        let Ok(plan) = codec.part_plan(&wanted, &available) else { return false };
         let Some(rest) = left.checked_sub(plan.sub_chunks_read()) else { return false };
         *left = rest;
         let helpers: Vec<&HelperReads> = plan.helpers().iter().collect();
@@ -220,13 +221,7 @@ impl OpenObject {
         });
         let Ok(parts) = read else { return false };
         let inputs: Vec<&[u8]> = parts.iter().map(|part| &part[..]).collect();
-        let mut chunk = vec![0; layout.alpha() as usize * buf.len()];
-        if plan.run(&inputs, &mut [&mut chunk[..]]).is_err() {
-            return false;
-        }
-        let start = slice.sub as usize * buf.len();
-        buf.copy_from_slice(&chunk[start..start + buf.len()]);
-        true
+        plan.run(&inputs, &mut [buf]).is_ok()
     }
 
     fn read_shard(&self, pool: &ClusterMap, index: usize, at: u64, buf: &mut [u8]) -> bool {

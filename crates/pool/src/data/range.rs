@@ -129,13 +129,12 @@ impl Reading<'_> {
 
     /// Returns what helpers are asked for; `None` where no helper could rebuild it.
     fn ask(&self, segment: &Segment) -> Result<Option<Degraded>> {
-        let lost: Vec<usize> = segment.wanted.iter().map(|(chunk, _)| *chunk).collect();
         let mut here = 0;
         for stripe in segment.stripes.clone() {
             let chunk_len = self.shards.sub_len(stripe) * self.shards.codec.shape().alpha;
             let whole = self.windows(stripe).into_iter().filter(|w| w.bytes.len() == chunk_len);
             let whole: Vec<usize> = whole.map(|window| window.chunk).collect();
-            let Some(bytes) = self.shards.bytes_here(stripe, &lost, &whole) else {
+            let Some(bytes) = self.shards.bytes_here(stripe, &segment.wanted, &whole) else {
                 return Ok(None);
             };
             here += bytes;
@@ -271,9 +270,22 @@ fn read_stripe(
         let part = window.bytes.len() < frame.chunk_len;
         parts.push(if part && !here { read_part(reader, stripe, frame, window) } else { None });
     }
-    let left = windows.iter().zip(&parts).filter(|(w, part)| part.is_none() && rank(w).is_none());
-    let wanted: Vec<usize> = left.map(|(window, _)| window.chunk).collect();
-    reader.rebuild(stripe, frame, &wanted)?;
+    let left = windows.iter().zip(&mut parts).filter(|(window, part)| {
+        let here = part.is_some() || frame.held[window.chunk] == Held::Whole;
+        !here && rank(window).is_none()
+    });
+    let (windows_left, parts_left): (Vec<&Window>, Vec<_>) = left.unzip();
+    let run = |window: &&Window| (window.chunk, sub_chunks(&window.bytes, frame.sub_len));
+    let wanted: Vec<(usize, Range<u32>)> = windows_left.iter().map(run).collect();
+    if let Some(rebuilt) = reader.rebuild_parts(stripe, frame, &wanted)? {
+        for ((window, part), bytes) in windows_left.iter().zip(parts_left).zip(rebuilt) {
+            let start = window.bytes.start % frame.sub_len;
+            *part = Some(bytes[start..start + window.bytes.len()].to_vec());
+        }
+    } else {
+        let wanted: Vec<usize> = wanted.iter().map(|(chunk, _)| *chunk).collect();
+        reader.rebuild(stripe, frame, &wanted)?;
+    }
     for (window, part) in windows.iter().zip(parts) {
         match (part, rank(window)) {
             (Some(bytes), _) => out.extend_from_slice(&bytes),

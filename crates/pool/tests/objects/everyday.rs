@@ -47,11 +47,14 @@ pub fn a_lost_range_is_rebuilt_by_the_cheapest_plan() {
     let put = world.put("x", &bytes).unwrap();
     let lost = world.config.position(&put.nodes[0]).unwrap();
     world.away.insert(lost);
-    // Chunk 0 of stripe 0 is 8 sub-chunks of 64 bytes; its repair reads half of 5 others.
-    let (part, report) = world.part_of("x", Some(100..110)).unwrap();
-    assert!(part == bytes[100..110]);
-    assert_eq!((report.bytes_read, report.degraded), (5 * 4 * 64, true));
-    assert_eq!(report.lost, [0]);
+    // Chunk 0 of stripe 0 is 8 sub-chunks of 64 bytes; its repair reads half of 5 others, that of
+    // its second sub-chunk 6 of these 20: four in its layer, and two companions.
+    for (range, sub_chunks) in [(100..110, 6), (0..512, 5 * 4)] {
+        let (part, report) = world.part_of("x", Some(range.clone())).unwrap();
+        assert!(part == bytes[range.start as usize..range.end as usize]);
+        assert_eq!((report.bytes_read, report.degraded), (sub_chunks * 64, true));
+        assert_eq!(report.lost, [0]);
+    }
     assert!(world.get("x").unwrap() == bytes);
 }
 

@@ -77,19 +77,6 @@ fn stored_symbols_fulfil_the_definition() {
     }
 }
 
-/// Any two symbols of a pair give the other two, for every coupling in use.
-#[test]
-fn pairs_are_codewords_of_a_2_2_code() {
-    for spec in ["clay:4+2", "clay:4+2,mds=jerasure,coupling=ceph", "clay:4+2,coupling=ceph"] {
-        let pair = clay(spec).pair;
-        for a in 0..4 {
-            for b in a + 1..4 {
-                assert!(pair.select_rows(&[a, b]).invert().is_ok(), "{spec} {a} {b}");
-            }
-        }
-    }
-}
-
 /// One lost chunk, all others there: d helpers read 1/q of a chunk each; q^y runs in section y.
 #[test]
 fn single_repair_reads_the_optimum() {
