@@ -10,15 +10,6 @@ const SAMPLES: u64 = 500;
 
 /// Average cost of repairs when all patterns of F lost chunks are equally likely. Costs are
 /// per stripe; a chunk is alpha sub-chunks.
-///
-/// ```
-/// use kiln_code::Codec;
-/// let codec = Codec::new(&"clay:4+2".parse()?)?;
-/// let one = codec.average_cost(1, 0)?;
-/// assert!(one.exhaustive && one.patterns == 6);
-/// assert_eq!(one.mean_chunks, 2.5);
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct AverageCost {
     /// Lost chunks of every pattern.

@@ -123,14 +123,6 @@ impl Codec {
 
     /// Returns whether the chunks `lost` can be computed from all others. A chunk that the code
     /// does not have can not.
-    ///
-    /// ```
-    /// use kiln_code::Codec;
-    /// let codec = Codec::new(&"rs:4+2".parse()?)?;
-    /// assert!(codec.tolerates(&[0, 5]));
-    /// assert!(!codec.tolerates(&[0, 1, 5]));
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn tolerates(&self, lost: &[usize]) -> bool {
         let mut lost = lost.to_vec();
         lost.sort_unstable();

@@ -15,15 +15,6 @@ impl Codec {
     /// Codes that are not MDS are asked pattern by pattern beyond what they prove of themselves,
     /// and answers are remembered. A question that takes more than 50,000 patterns is answered by
     /// the margin that is proved until then.
-    ///
-    /// ```
-    /// use kiln_code::Codec;
-    /// let codec = Codec::new(&"rs:10+4".parse()?)?;
-    /// assert_eq!(codec.margin(&[]), 4);
-    /// assert_eq!(codec.margin(&[0, 3, 12]), 1);
-    /// assert_eq!(codec.margin(&[0, 1, 2, 3, 4]), -1);
-    /// # Ok::<(), kiln_code::CodeError>(())
-    /// ```
     pub fn margin(&self, lost: &[usize]) -> i32 {
         let mut lost = lost.to_vec();
         lost.sort_unstable();

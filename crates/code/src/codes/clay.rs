@@ -131,20 +131,17 @@ fn profile(profile: &mut Profile<'_>) -> Result<String, CodeError> {
 /// The matrix of Ceph's clay over shec, which has c = 2: Jerasure's for two parities. With more it
 /// is not MDS, and Ceph gives back wrong bytes for lost chunks; with one Ceph refuses it.
 fn shec_matrix(profile: &mut Profile<'_>, k: &str, m: &str) -> Result<&'static str, CodeError> {
-    match profile.words.remove("technique").unwrap_or("single") {
-        "single" | "multiple" => {}
-        other => {
-            return Err(profile.bad(format!("technique '{other}'; of shec: single, multiple")));
-        }
-    }
-    match (k.parse(), m) {
-        (Ok(..=12_usize), "2") => Ok("jerasure"),
-        (_, "2") => Err(profile.bad(format!("k={k}; shec has 12 data chunks at most"))),
-        _ => Err(profile.bad(format!(
+    let technique = profile.words.remove("technique").unwrap_or("single");
+    let reason = match (technique, k.parse(), m) {
+        ("single" | "multiple", Ok(..=12_usize), "2") => return Ok("jerasure"),
+        ("single" | "multiple", _, "2") => format!("k={k}; shec has 12 data chunks at most"),
+        ("single" | "multiple", ..) => format!(
             "m={m}; scalar_mds=shec needs m=2: with m=1 Ceph refuses it, with more Ceph itself \
              decodes lost chunks wrongly"
-        ))),
-    }
+        ),
+        (other, ..) => format!("technique '{other}'; of shec: single, multiple"),
+    };
+    Err(profile.bad(reason))
 }
 
 /// A Clay code with everything its DAGs need.
