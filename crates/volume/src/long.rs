@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
+use std::sync::atomic::Ordering;
 
 use kiln_store::checksum;
 use kiln_stripe::{Settings, Silent, StreamSource};
@@ -58,7 +59,8 @@ impl Volume {
     pub(crate) fn begin_long(&self, ops: &[Op<'_>], ahead: u64) -> Result<Option<Long>> {
         let capacity = lock(&self.state).capacity();
         let size = self.size();
-        if self.read_only || ops.iter().any(|op| self.check_range(op.range(), size).is_err()) {
+        let writes = !self.read_only && !self.without_log.load(Ordering::Acquire);
+        if !writes || ops.iter().any(|op| self.check_range(op.range(), size).is_err()) {
             return Ok(None);
         }
         let Some(blocks) = blocks_of(ops, capacity / PART) else { return Ok(None) };

@@ -71,7 +71,8 @@ impl Volume {
         create_from(rim, name, &new)
     }
 
-    /// Opens a volume: from now on this is its one writer.
+    /// Opens a volume: from now on this is its one writer. In a pool without room for another log
+    /// writes fail until there is some; what is freed then makes it.
     ///
     /// # Errors
     /// [`VolumeError::NoVolume`]; [`VolumeError::InUse`] while its writer lives and it is not to be
@@ -129,8 +130,14 @@ fn open_version(rim: &Arc<Rim>, name: &str, req: &OpenRequest, mut held: Held) -
         new.era.push(Era { generation: number, first, absent: Vec::new() });
     };
     let generation = match begin(rim, name, &mut held, &mut state, change, &BTreeSet::new()) {
-        Err(error) if req.read_only && error.is_full() => {
-            return Ok(Volume::assemble_reader(name, rim, state, held));
+        Err(error) if error.is_full() => {
+            // The log of before stays as it is, and holds what was acknowledged.
+            if req.read_only {
+                return Ok(Volume::assemble_reader(name, rim, state, held));
+            }
+            state.abandoned.extend(&absent);
+            held.descriptor.writer.clone_from(&req.writer);
+            return Ok(Volume::assemble_without_log(name, rim, state, held));
         }
         begun => begun?,
     };

@@ -95,6 +95,7 @@ impl Volume {
         match begun {
             Ok(fresh) => {
                 *generation = fresh;
+                self.without_log.store(false, Ordering::Release);
                 Ok(())
             }
             Err(VolumeError::Deposed { .. }) => Err(self.depose()),

@@ -321,7 +321,7 @@ impl State {
     }
 
     /// Takes blocks out of the map.
-    fn free(&mut self, block: u64, count: u64) {
+    pub fn free(&mut self, block: u64, count: u64) {
         let range = block..block.saturating_add(count).min(self.size / BLOCK as u64);
         for block in self.map.mapped_in(range).collect::<Vec<_>>() {
             if let Some(old) = self.map.set(block, None) {

@@ -96,6 +96,10 @@ pub struct Volume {
     pub(crate) reading: AtomicUsize,
     /// A commit waits for room, or for the end of what is done behind it.
     pub(crate) waiting: AtomicBool,
+    /// There was no room for a log when it was opened, and there is none yet: the one of the writer
+    /// before holds what is not in segments. Nothing is sealed, since numbers of segments count by
+    /// a log.
+    pub(crate) without_log: AtomicBool,
 }
 
 impl Volume {
@@ -126,7 +130,21 @@ impl Volume {
             operations: AtomicU64::new(0),
             reading: AtomicUsize::new(0),
             waiting: AtomicBool::new(false),
+            without_log: AtomicBool::new(false),
         }
+    }
+
+    /// A volume that gets a log when there is room for one: with the first write that finds it.
+    pub(crate) fn assemble_without_log(
+        name: &str,
+        rim: &Arc<Rim>,
+        state: State,
+        held: Held,
+    ) -> Volume {
+        let generation = Generation { unsure: true, ..Generation::default() };
+        let volume = Volume::assemble(name, rim, false, state, generation, held);
+        volume.without_log.store(true, Ordering::Release);
+        volume
     }
 
     /// A volume that is read as its log left it, in a pool without room for another log. It writes
@@ -169,7 +187,21 @@ impl Volume {
         let size = self.size();
         ops.iter().try_for_each(|op| self.check_range(op.range(), size))?;
         let mut generation = lock(&self.generation);
-        if self.write_long(&mut generation, ops)? {
+        match self.write_all(&mut generation, ops) {
+            Err(error) if error.is_full() && ops.iter().all(|op| matches!(op, Op::Zero { .. })) => {
+                self.make_room(ops)?;
+                self.write_all(&mut generation, ops)
+            }
+            end => end,
+        }
+    }
+
+    fn write_all(&self, generation: &mut Generation, ops: &[Op<'_>]) -> Result<()> {
+        if self.without_log.load(Ordering::Acquire) {
+            self.still_writes()?;
+            self.renew(generation, &Vec::new())?;
+        }
+        if self.write_long(generation, ops)? {
             return Ok(());
         }
         let most = MAX_BLOCKS.min(lock(&self.state).capacity());
@@ -181,9 +213,9 @@ impl Volume {
                 let change = match (op, part.whole) {
                     (_, false) => {
                         // What it changes of its block may be in what waits.
-                        self.commit(&mut generation, &changes)?;
+                        self.commit(generation, &changes)?;
                         (changes, blocks) = (Vec::new(), 0);
-                        self.write_part(&mut generation, op, &part)?;
+                        self.write_part(generation, op, &part)?;
                         continue;
                     }
                     (Op::Write { bytes, .. }, true) => {
@@ -197,14 +229,14 @@ impl Volume {
                     }
                 };
                 if blocks + change.data_blocks() > most || changes.len() == MAX_ENTRIES {
-                    self.commit(&mut generation, &changes)?;
+                    self.commit(generation, &changes)?;
                     (changes, blocks) = (Vec::new(), 0);
                 }
                 blocks += change.data_blocks();
                 changes.push(change);
             }
         }
-        self.commit(&mut generation, &changes)
+        self.commit(generation, &changes)
     }
 
     pub(crate) fn check_range(&self, (offset, len): (u64, u64), size: u64) -> Result<()> {

@@ -15,7 +15,7 @@ use crate::reading::Wanted;
 use crate::segment::{SegmentHead, SegmentId};
 use crate::state::{Closed, Moving};
 use crate::volume::Volume;
-use crate::{BLOCK, DATA, Result, VolumeError};
+use crate::{BLOCK, DATA, Op, Result, VolumeError};
 
 /// A checkpoint is due when so many times its own bytes were made into segments.
 const CHECKPOINT_EVERY: u64 = 32;
@@ -59,6 +59,7 @@ impl Volume {
         let Some(closed) = closed.filter(|_| !self.closed.load(Ordering::Acquire)) else {
             return Ok(Worked::Nothing);
         };
+        self.refuse_without_log()?;
         let sealed = self.put_closed(&closed, observer);
         *lock(&self.failure) =
             sealed.as_ref().err().map(|error| (error.to_string(), error.is_full()));
@@ -98,7 +99,7 @@ impl Volume {
 
     /// As [`Volume::keep`]; `observer` hears of bytes that are cleaned, and may slow that down.
     pub(crate) fn keep_watched(&self, observer: &dyn Observer) -> Result<Worked> {
-        if self.closed.load(Ordering::Acquire) {
+        if self.closed.load(Ordering::Acquire) || self.refuse_without_log().is_err() {
             return Ok(Worked::Nothing);
         }
         let mut kept = lock(&self.keeper);
@@ -331,6 +332,31 @@ impl Volume {
         Ok(())
     }
 
+    /// Refuses to make segments as long as there was no room for a log.
+    fn refuse_without_log(&self) -> Result<()> {
+        match self.without_log.load(Ordering::Acquire) {
+            true => Err(VolumeError::Stalled {
+                name: self.name.clone(),
+                why: "there was no room for its log".to_owned(),
+                full: true,
+            }),
+            false => Ok(()),
+        }
+    }
+
+    /// Takes what clients free out of the map, and removes the segments that nothing needs then:
+    /// in a full pool there is no room to write of it before. Each block has its old bytes or zeros
+    /// until the log has it, too.
+    pub(crate) fn make_room(&self, ops: &[Op<'_>]) -> Result<()> {
+        let mut kept = lock(&self.keeper);
+        for op in ops {
+            let (offset, len) = op.range();
+            let (first, end) = (offset.div_ceil(BLOCK as u64), (offset + len) / BLOCK as u64);
+            lock(&self.state).free(first, end.saturating_sub(first));
+        }
+        self.checkpoint(&mut kept)
+    }
+
     /// Makes all that is in memory into segments.
     pub(crate) fn seal_all(&self) -> Result<()> {
         {
@@ -354,6 +380,9 @@ impl Volume {
         }
         if self.deposed.load(Ordering::Acquire) {
             return Err(VolumeError::Deposed { name: self.name.clone() });
+        }
+        if self.without_log.load(Ordering::Acquire) {
+            self.renew(&mut generation, &Vec::new())?;
         }
         self.seal_all()?;
         let mut kept = lock(&self.keeper);

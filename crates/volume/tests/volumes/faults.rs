@@ -130,8 +130,16 @@ fn a_volume_in_a_full_pool_opens_to_read() {
     cluster.crash(3);
     cluster.disks.values().for_each(|disk| disk.limit_space(0));
     let rim = cluster.rim(&[], 2);
-    let error = Volume::open(&rim, "v", &OpenRequest::of("test")).unwrap_err();
-    assert!(error.is_full(), "{error}");
+    // To write, too: until there is room clients hear that there is none.
+    let writer = open(&rim);
+    model.check(&writer, "a writer in a full pool");
+    for op in [Op::Write { offset: 0, bytes: &[1; BLOCK] }, Op::Zero { offset: 0, len: 1 << 20 }] {
+        let error = writer.write(&[op]).unwrap_err();
+        assert!(error.is_full(), "{error}");
+    }
+    assert!(writer.keep_snapshot("s").unwrap_err().is_full());
+    assert!(writer.close().unwrap_err().is_full());
+    drop(writer);
     let request = OpenRequest { read_only: true, ..OpenRequest::of("reader") };
     let reader = Volume::open(&rim, "v", &request).unwrap();
     model.check(&reader, "in a full pool");
@@ -151,6 +159,50 @@ fn a_volume_in_a_full_pool_opens_to_read() {
     assert!(matches!(reader.read(0, &mut [0; 4096]), Err(VolumeError::Deposed { .. })));
     reader.close().unwrap();
     writer.close().unwrap();
+}
+
+/// In a full pool clients free what a volume holds after a kill: with room for a map and for a log of
+/// the little that is left it is written to as before, and its segments go.
+#[test]
+fn what_is_freed_in_a_full_pool_makes_room() {
+    let (mut cluster, rim, volume) = begun("rs:3+2", 7);
+    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(11));
+    for step in 0..90u64 {
+        let bytes = random.bytes(4 * BLOCK);
+        let op = Op::Write { offset: (step * 7 % 250) * BLOCK as u64, bytes: &bytes };
+        volume.write(&[op]).unwrap();
+        model.apply(&[op]);
+        while step < 80 && volume.seal().unwrap() != kiln_volume::Worked::Nothing {}
+    }
+    let segments = |rim: &Rim| objects(&rim.pool(), ".volumes/data/").unwrap().len();
+    let before = segments(&rim);
+    drop((volume, rim));
+    cluster.crash(3);
+    cluster.disks.values().for_each(|disk| disk.limit_space(0));
+    let rim = cluster.rim(&[], 2);
+    let writer = open(&rim);
+    let all = Op::Zero { offset: 0, len: 1 << 20 };
+    assert!(writer.write(&[all]).unwrap_err().is_full());
+    // A kill now leaves each block with its old bytes or zeros.
+    let copy = cluster.copy(7);
+    let (other, mut bytes) = (open(&copy.rim(&[], 8)), vec![1; 1 << 20]);
+    other.read(0, &mut bytes).unwrap();
+    let mut blocks = bytes.chunks(BLOCK).zip(model.0.chunks(BLOCK));
+    assert!(blocks.all(|(now, before)| now == before || now.iter().all(|byte| *byte == 0)));
+    cluster.disks.values().for_each(|disk| disk.limit_space(32 << 10));
+    writer.write(&[all]).unwrap();
+    model.apply(&[all]);
+    let op = Op::Write { offset: 5 * BLOCK as u64, bytes: &[7; BLOCK] };
+    writer.write(&[op]).unwrap();
+    model.apply(&[op]);
+    model.check(&writer, "with room again");
+    drop(writer);
+    cluster.crash(9);
+    let rim = cluster.rim(&[], 5);
+    let writer = open(&rim);
+    model.check(&writer, "its next writer");
+    writer.close().unwrap();
+    assert!(segments(&rim) < before.min(4), "{before}");
 }
 
 /// Names of objects in a pool.
