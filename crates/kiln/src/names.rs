@@ -46,6 +46,11 @@ pub fn index(pool: &Path) -> PathBuf {
     beside(pool, "index.redb")
 }
 
+/// Agents that were silent, a hint beside the pool's description.
+pub fn silent(pool: &Path) -> PathBuf {
+    beside(pool, "silent")
+}
+
 /// The index of the S3 server, beside the pool's description.
 pub fn bucket_index(pool: &Path) -> PathBuf {
     beside(pool, "s3.redb")

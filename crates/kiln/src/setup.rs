@@ -79,6 +79,8 @@ pub struct Setup {
     start: Instant,
     key: Option<PathBuf>,
     network: OnceLock<Network>,
+    /// The file with agents that were silent.
+    pub silent: OnceLock<PathBuf>,
     limit_rate: Option<u64>,
     lock_wait: Duration,
 }
@@ -117,6 +119,7 @@ impl Setup {
             start: Instant::now(),
             key: common.key.clone().or_else(|| variable("KILN_KEY")),
             network: OnceLock::new(),
+            silent: OnceLock::new(),
             limit_rate: common.limit_rate,
             lock_wait: Duration::from_secs(common.lock_wait),
         })
@@ -127,6 +130,7 @@ impl Setup {
         Setup {
             key: self.key.clone(),
             network: self.network.clone(),
+            silent: self.silent.clone(),
             observer: Terminal::new(false),
             ..*self
         }
@@ -193,6 +197,9 @@ impl Setup {
         let keyless = address.plain && self.key.is_none();
         let key = if keyless { None } else { Some(self.key()?) };
         let network = Network::new(key, NETWORK_THREADS)?;
+        if let Some(file) = self.silent.get() {
+            network.remember(file);
+        }
         Ok(self.network.get_or_init(|| network))
     }
 

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_rustls::TlsConnector;
 
 use super::runtime::{Answer, PendingRequest, VirtualRuntime};
-use super::silence::{Greetings, LONGEST};
+use super::silence::{DOUBT, Greetings, LONGEST};
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
 use crate::NetError;
@@ -67,6 +67,7 @@ impl Peer {
             ended: ended.clone(),
             why: Arc::clone(&why),
             greetings: Arc::clone(greetings),
+            greeted: greetings.greet(&address.to_string()),
         };
         runtime.spawn(dialer.run(asked));
         Peer { address: address.to_string(), transport: Transport::Task(requests), ended, why }
@@ -122,6 +123,8 @@ struct Dialer {
     ended: Arc<AtomicBool>,
     why: Reason,
     greetings: Arc<Greetings>,
+    /// Since when the agent owes an answer, perhaps on an earlier connection.
+    greeted: std::time::Instant,
 }
 
 /// A report of one half of a connection.
@@ -173,9 +176,10 @@ impl Dialer {
             let greeted = link.is_greeting();
             self.take(&mut link, &mut post, event);
             if greeted && !link.is_greeting() && !link.has_ended() {
-                self.greetings.answered(self.start.elapsed());
+                self.greetings.answered(&self.address.to_string(), self.start.elapsed());
             }
         }
+        self.greetings.ended(&self.address.to_string());
         self.ended.store(true, Ordering::Release);
         asked.close();
         while let Some(request) = asked.recv().await {
@@ -205,15 +209,32 @@ impl Dialer {
     /// Waits until an agent that lives would have answered. A `hasty` wait ends the earlier, the
     /// sooner others have answered.
     async fn run_out_of_patience(&self, hasty: bool) {
-        let patience = || if hasty { self.greetings.patience() } else { LONGEST };
-        while self.start.elapsed() < patience() {
+        let address = self.address.to_string();
+        let patience = || if hasty { self.greetings.patience(&address) } else { LONGEST };
+        let mut doubted = false;
+        while self.greeted.elapsed() < patience() {
             sleep(LOOK).await;
+            if self.start.elapsed() >= DOUBT && !std::mem::replace(&mut doubted, true) {
+                self.greet_others();
+            }
         }
+    }
+
+    /// Greets all agents of the network that were not greeted so far, until it is known which of
+    /// them are silent.
+    fn greet_others(&self) {
+        let runtime = tokio::runtime::Handle::current();
+        let greet = |to: &Address| Peer::connect(&runtime, to, self.key.clone(), &self.greetings);
+        let peers: Vec<Peer> = self.greetings.others().iter().map(greet).collect();
+        runtime.spawn(async {
+            sleep(LONGEST).await;
+            drop(peers);
+        });
     }
 
     /// Notes that the agent is silent; returns the error.
     fn silent(&self) -> io::Error {
-        self.greetings.silent(&self.address.to_string(), self.start.elapsed())
+        self.greetings.silent(&self.address.to_string(), self.greeted.elapsed())
     }
 
     async fn connect(&self) -> io::Result<Box<dyn Stream>> {

@@ -6,6 +6,7 @@ mod log;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
+use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -143,10 +144,16 @@ impl Network {
         Network { inner: Arc::new(Inner { runtime, priority, orders, greetings }) }
     }
 
+    /// Takes up from a file which agents were silent for earlier commands, and notes it there.
+    pub fn remember(&self, silent: &Path) {
+        self.inner.greetings.remember(silent);
+    }
+
     /// The place of the agent at this address. Connects when it is first used, and again after
     /// the connection broke.
     #[must_use]
     pub fn open(&self, address: &Address) -> RemoteBackend {
+        self.inner.greetings.know(address);
         let remote = Remote {
             network: self.clone(),
             address: address.clone(),

@@ -176,6 +176,7 @@ impl PoolFlags {
     /// As [`PoolFlags::open_quietly`]; by `force` even by a map that too few nodes can be given.
     pub fn open_at_newest(&self, force: bool, setup: &Setup) -> Result<Pool, Failure> {
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
+        let _ = setup.silent.set(names::silent(&self.path()));
         let config = self.config()?;
         let pool = match Pool::open(config.clone(), &open) {
             Err(error @ PoolError::NoNodes { .. }) => return Err(denied(error, &config, setup)),
@@ -184,7 +185,7 @@ impl PoolFlags {
         if let Err(error) = pool.any_here() {
             // A wrong key is no loss, and is reported before any loss.
             let failure = denied(error, &config, setup);
-            if matches!(&failure, Failure::Denied { exit: Exit::WrongKey, .. }) {
+            if let Failure::Denied { exit: Exit::WrongKey | Exit::NotPermitted, .. } = &failure {
                 return Err(failure);
             }
         }

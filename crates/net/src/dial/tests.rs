@@ -100,7 +100,7 @@ fn a_silent_agent_is_noticed_soon_and_remembered() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     for scheme in ["kiln+plain", "kiln"] {
         let greetings = Arc::new(Greetings::default());
-        greetings.answered(Duration::from_millis(5));
+        greetings.answered("another", Duration::from_millis(5));
         let folder = tempfile::tempdir().unwrap();
         let key = ClusterKey::create(&folder.path().join("key")).unwrap();
         let address = format!("{scheme}://{}", listener.local_addr().unwrap());
