@@ -230,6 +230,12 @@ impl StoreError {
             if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
     }
 
+    /// Returns whether the system, or an agent, does not permit it.
+    #[must_use]
+    pub fn is_denied(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// Returns whether another writer took the log over, see [`crate::Logs::close_log`].
     #[must_use]
     pub fn is_fenced(&self) -> bool {

@@ -432,7 +432,11 @@ impl ManifestStore<'_> {
         if found.stable || found.newest.is_none() {
             return Ok(found);
         }
-        self.complete(key, name)
+        match self.complete(key, name) {
+            // A client that only reads takes what it found; one that writes completes it.
+            Err(PoolError::Store(error)) if error.is_denied() => Ok(found),
+            complete => complete,
+        }
     }
 
     /// Returns what was found, where it can be relied upon: as [`ManifestStore::look`] does, and

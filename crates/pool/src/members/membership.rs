@@ -6,6 +6,8 @@
 //! or finds the new epoch and is refused. A client with an old map finds that out from the
 //! first node that it asks: every answer about an object comes with the epoch of the node's map.
 
+use std::collections::BTreeSet;
+
 use kiln_store::Backend;
 use kiln_stripe::names::{DESCRIPTION, hex};
 use kiln_stripe::node::Locks;
@@ -121,7 +123,11 @@ impl<'a> Membership<'a> {
             if epoch == known || Membership::new(&pool).is_agreed(epoch)? {
                 return Ok(pool.config);
             }
-            let locks = pool.lock_all(settings)?;
+            let locks = match pool.lock_all(settings) {
+                // Of a client that only reads: the newest map names the homes of before it, too.
+                Err(PoolError::Store(error)) if error.is_denied() => return Ok(pool.config),
+                locks => locks?,
+            };
             // Others may have gone on while this one waited: what is completed is what the nodes
             // have now, under the locks.
             if let Some(newer) = Membership::new(&pool).newer_map()? {
@@ -488,6 +494,33 @@ impl<'a> Membership<'a> {
             Ok(true)
         })?;
         Ok((names, count))
+    }
+
+    /// The widest code, of the policy or of objects that the index knows, whose shards need more
+    /// domains than there are without these nodes; with its shards, and those domains.
+    ///
+    /// # Errors
+    /// The index.
+    pub fn too_wide_without(
+        &self,
+        ids: &[String],
+        index: &Index,
+    ) -> Result<Option<(String, usize, usize)>> {
+        let left = self.map.config.node.iter().filter(|node| !ids.contains(&node.id));
+        let domains: BTreeSet<&str> =
+            left.filter(|node| !node.is_leaving()).map(|node| &node.domain[..]).collect();
+        let of_policy = self.map.config.policy.class.iter().filter(|class| !class.is_inline());
+        let mut codes: BTreeSet<String> = of_policy.map(|class| class.code.clone()).collect();
+        index.each("", None, |listed| {
+            if listed.k > 0 && !codes.contains(&listed.code) {
+                codes.insert(listed.code);
+            }
+            Ok(true)
+        })?;
+        let shards = |code: String| Ok::<_, PoolError>((self.map.codec(&code)?.shape().n(), code));
+        let wide = codes.into_iter().map(shards).collect::<Result<Vec<_>>>()?.into_iter().max();
+        let wide = wide.filter(|(shards, _)| *shards > domains.len());
+        Ok(wide.map(|(shards, code)| (code, shards, domains.len())))
     }
 
     /// Takes nodes out of the pool for good. What only they had is

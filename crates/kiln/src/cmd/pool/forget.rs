@@ -69,13 +69,7 @@ impl Forget {
         let away: Vec<&str> = pool.away().iter().map(|(node, _)| &node.id[..]).collect();
         let healthy: Vec<&str> =
             self.ids.iter().map(|id| &id[..]).filter(|id| !away.contains(id)).collect();
-        if !healthy.is_empty() {
-            let ids = healthy.join(", ");
-            self.confirm.ask(&format!(
-                "{ids}: healthy, and its shards are given up, so fewer further losses are \
-                 survived until a repair has ended; kiln pool drain moves them first"
-            ))?;
-        }
+        self.ask(&healthy, pool.members().too_wide_without(&self.ids, &index)?)?;
         if self.force {
             setup.observer.warn(
                 "unavailable nodes are not asked: if unreachable nodes are still serving, the \
@@ -94,5 +88,25 @@ impl Forget {
             Stream::Stdout.text(&format!("{ids}: gone for good; run kiln repair\n"))?;
         }
         Ok(if lost_count > 0 { Exit::NotRecoverable } else { Exit::Done })
+    }
+
+    /// Asks about healthy nodes, and about a code with more shards than domains that would be left.
+    fn ask(&self, healthy: &[&str], wide: Option<(String, usize, usize)>) -> Result<(), PoolError> {
+        let mut ask = Vec::new();
+        if !healthy.is_empty() {
+            let ids = healthy.join(", ");
+            ask.push(format!(
+                "{ids}: healthy, and its shards are given up, so fewer further losses are \
+                 survived until a repair has ended; kiln pool drain moves them first"
+            ));
+        }
+        if let Some((code, shards, left)) = wide {
+            let domains = count(left as u64, "domain");
+            ask.push(format!(
+                "{domains} would be left for the {shards} shards of {code}: fewer losses are \
+                 survived, and no repair mends that; add a node first"
+            ));
+        }
+        if ask.is_empty() { Ok(()) } else { self.confirm.ask(&ask.join("; ")) }
     }
 }
