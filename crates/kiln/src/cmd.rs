@@ -37,6 +37,7 @@ use std::ffi::OsString;
 
 use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
+use kiln_net::agent::PeerRole;
 
 use crate::args::Common;
 use crate::exit::{EXIT_CODES, Exit, Failure};
@@ -150,6 +151,18 @@ impl Command {
             Command::Probe(command) => command.run(setup),
             Command::Man(command) => command.run(setup),
             Command::Completions(command) => command.run(setup),
+        }
+    }
+
+    /// The least role that a key must have for what the command does beyond its requests to agents,
+    /// or where agents cannot tell it from lesser ones.
+    pub fn least_role(&self) -> Option<PeerRole> {
+        match self {
+            Command::Put(_) | Command::Rm(_) | Command::Mv(_) => Some(PeerRole::Writer),
+            Command::Repair(_) | Command::Coordinator(_) => Some(PeerRole::Operator),
+            Command::Scrub(scrub) => (!scrub.dry_run).then_some(PeerRole::Operator),
+            Command::Pool(pool) => pool.least_role(),
+            _ => None,
         }
     }
 

@@ -9,6 +9,7 @@ use kiln_gate::{Code, GateError};
 use kiln_nbd::NbdError;
 use kiln_net::NetError;
 use kiln_net::WRONG_KEY;
+use kiln_net::agent::PeerRole;
 use kiln_plan::PlanError;
 use kiln_recovery::RecoveryError;
 use kiln_store::StoreError;
@@ -73,7 +74,7 @@ impl Exit {
                 ("wrong-key", "name the right key: --key for agents, --pool-key for sealed pools")
             }
             Exit::NotPermitted => {
-                ("not-permitted", "run it as a user who may read and write there")
+                ("not-permitted", "run it as a user, or by a key of a role, that may do so")
             }
         }
     }
@@ -150,6 +151,16 @@ pub enum Failure {
     /// A plan of repairs.
     #[error(transparent)]
     Recovery(RecoveryError),
+    /// The key's role permits less.
+    #[error("{file}: a key of the role {role} may not do this; it needs the role {least}")]
+    Role {
+        /// The file of the key.
+        file: PathBuf,
+        /// Its role.
+        role: PeerRole,
+        /// The least role that may.
+        least: PeerRole,
+    },
     /// A pool of which no node can be used, for a reason that has an exit code of its own.
     #[error("{error}")]
     Denied {
@@ -265,6 +276,7 @@ impl Failure {
             Failure::Plan(PlanError::NotRecoverable { .. }) => Exit::NotRecoverable,
             Failure::Code(_) | Failure::Plan(_) => Exit::Usage,
             Failure::Denied { exit, .. } => *exit,
+            Failure::Role { .. } => Exit::NotPermitted,
             Failure::Io { source, .. } => of_file(source),
             Failure::Pool(error) => of_pool(error),
             Failure::Net(NetError::Setup { .. }) | Failure::Recovery(_) => Exit::Usage,

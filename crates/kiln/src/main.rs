@@ -71,6 +71,7 @@ fn tell_panic(panic: &std::panic::PanicHookInfo<'_>) {
 fn run(words: impl Iterator<Item = OsString>) -> Result<Exit, Failure> {
     let Some(program) = cmd::parse(words)? else { return Ok(Exit::Done) };
     let setup = setup::Setup::new(&program.common)?;
+    setup.need_role(program.command.least_role())?;
     interrupt::watch(program.command.interrupted());
     program.command.run(&setup)
 }

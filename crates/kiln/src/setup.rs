@@ -28,6 +28,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use kiln_code::{CodeSpec, Codec};
+use kiln_net::agent::PeerRole;
 use kiln_net::{Address, ClusterKey, Network};
 use kiln_stripe::Settings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -182,6 +183,23 @@ impl Setup {
                         .to_owned();
                 Err(Failure::Flag { flag: "--key", problem })
             }
+        }
+    }
+
+    /// Refuses a key of a lesser role, where one is given. Agents and the keys of before there were
+    /// these roles are refused by agents alone.
+    ///
+    /// # Errors
+    /// [`Failure::Role`]; the key cannot be read.
+    pub fn need_role(&self, least: Option<PeerRole>) -> Result<(), Failure> {
+        let (Some(least), Some(file)) = (least, &self.key) else { return Ok(()) };
+        // A command that makes the key comes before it.
+        let Ok(key) = self.key() else { return Ok(()) };
+        match key.holder() {
+            Some(role) if role < least && role <= PeerRole::Operator => {
+                Err(Failure::Role { file: file.clone(), role, least })
+            }
+            _ => Ok(()),
         }
     }
 

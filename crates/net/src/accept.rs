@@ -150,8 +150,7 @@ impl Acceptor {
                 events: self.events.clone(),
                 seat: Seat { entrance: Arc::clone(&entrance), id: connection },
             };
-            let tls = self.key.as_ref().map(|key| TlsAcceptor::from(key.server()));
-            begin(&entrance, connection, peer, incoming.welcome(stream, tls));
+            begin(&entrance, connection, peer, incoming.welcome(stream, self.key.clone()));
         }
     }
 }
@@ -189,6 +188,14 @@ async fn part(mut stream: impl Stream) {
     let _ = timeout(FAREWELL, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
 }
 
+/// Answers the peer's first frame by a refusal.
+async fn refuse(mut stream: impl Stream, why: &str) {
+    let farewell = Frame::new(0, refused(why)).encode(0);
+    if timeout(FAREWELL, stream.write_all(&farewell)).await.is_ok_and(|sent| sent.is_ok()) {
+        part(stream).await;
+    }
+}
+
 /// One accepted connection.
 struct IncomingConnection {
     id: ConnectionId,
@@ -200,10 +207,10 @@ struct IncomingConnection {
 }
 
 impl IncomingConnection {
-    async fn welcome(self, stream: TcpStream, tls: Option<TlsAcceptor>) {
+    async fn welcome(self, stream: TcpStream, key: Option<ClusterKey>) {
         // Small frames must not wait for large ones.
         let _ = stream.set_nodelay(true);
-        let Some((mut stream, role)) = self.secure(stream, tls).await else { return };
+        let Some((mut stream, role)) = self.secure(stream, key).await else { return };
         let until = Instant::now() + self.limits.hello;
         let hello = match timeout_at(until, read_frame(&mut stream, 0, (HELLO_MAX, 0))).await {
             Ok(Ok(Some(hello))) => hello,
@@ -213,11 +220,7 @@ impl IncomingConnection {
         };
         if let Err(why) = self.seat.entrance.enter(self.id, until).await {
             self.tell(&why);
-            let farewell = hello.reply(refused(&why)).encode(0);
-            if timeout(FAREWELL, stream.write_all(&farewell)).await.is_ok_and(|sent| sent.is_ok()) {
-                part(stream).await;
-            }
-            return;
+            return refuse(stream, &why).await;
         }
         self.serve(stream, role, hello).await;
     }
@@ -230,16 +233,21 @@ impl IncomingConnection {
     async fn secure(
         &self,
         stream: TcpStream,
-        tls: Option<TlsAcceptor>,
+        key: Option<ClusterKey>,
     ) -> Option<(Box<dyn Stream>, PeerRole)> {
-        let Some(tls) = tls else { return Some((Box::new(stream), PeerInfo::KEYLESS.role)) };
+        let Some(key) = key else { return Some((Box::new(stream), PeerInfo::KEYLESS.role)) };
+        let tls = TlsAcceptor::from(key.server());
         match timeout(self.limits.handshake, tls.accept(stream).into_fallible()).await {
             Ok(Ok(stream)) => {
                 let shown = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
-                match shown.and_then(ClusterKey::role) {
-                    Some(role) => return Some((Box::new(stream), role)),
-                    None => self.tell("its key has no role that is known here"),
-                }
+                let why = match shown.map(|shown| (ClusterKey::role(shown), key.is_revoked(shown)))
+                {
+                    Some((Some(role), false)) => return Some((Box::new(stream), role)),
+                    Some((_, true)) => "its key is revoked",
+                    _ => "its key has no role that is known here",
+                };
+                self.tell(why);
+                refuse(stream, why).await;
             }
             Ok(Err((error, stream))) => {
                 self.tell(&format!("it has not shown a key of the cluster: {error}"));

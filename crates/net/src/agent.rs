@@ -6,10 +6,10 @@
 //! connection has opened or locked ends with it.
 
 mod claims;
+mod role;
 mod failure;
 mod limits;
 mod outbox;
-mod role;
 mod event;
 mod connection;
 mod fetch_queue;
@@ -259,10 +259,9 @@ impl Agent {
             (frame.deadline_ms > 0).then(|| now + Duration::from_millis(frame.deadline_ms.into()));
         let mut pending = Pending::new(id, &frame, deadline);
         let role = connection.peer.role;
-        if !role.may_ask(&frame.message) {
-            let what = frame.message.name();
-            let why = format!("a key of the role {role} may not ask for {what}");
-            self.answer(&pending, failure::denied(&why));
+        if let Some(least) = role.lacks(&frame.message) {
+            let why = failure::denied(role, frame.message.name(), least);
+            self.answer(&pending, why);
             return Ok(());
         }
         if self.task_request(now, &frame, &pending)? {

@@ -11,6 +11,8 @@
 //! new one behind the old one everywhere, then before it, then alone, any two members agree at any
 //! time.
 
+mod issued;
+
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -29,6 +31,7 @@ use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
 use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
+pub use self::issued::IssuedKey;
 use crate::agent::PeerRole;
 use crate::{NetError, NetOperation, Result};
 
@@ -147,7 +150,10 @@ impl ClusterKey {
         text += &leaf.pem();
         text.extend(authorities.iter().map(Authority::pem));
         write_new(path, &text)?;
-        Ok((rcgen::date_time_ymd(1970, 1, 1) + since_1970(end)).date().to_string())
+        let ends = (rcgen::date_time_ymd(1970, 1, 1) + since_1970(end)).date().to_string();
+        let id = issued::id_of(leaf.der());
+        self.note("issued", &format!("{id} {role} {ends} {}", path.display()))?;
+        Ok(ends)
     }
 
     fn from_pem(path: &Path, pem: &str) -> Result<ClusterKey> {
@@ -184,6 +190,15 @@ impl ClusterKey {
         let made = source.make(&trusted).map_err(|why| bad(&why))?;
         let (file, made) = (path.display().to_string(), Mutex::new(made));
         Ok(ClusterKey { keys: Arc::new(Keys { file, source, trusted, made }) })
+    }
+
+    /// Returns the role of its holder; `None`: one of a later release.
+    #[must_use]
+    pub fn holder(&self) -> Option<PeerRole> {
+        match &self.keys.source {
+            Source::Authorities(_) => Some(PeerRole::Administrator),
+            Source::Issued(leaf, _) => ClusterKey::role(leaf),
+        }
     }
 
     /// Returns the TLS settings of new connections.
@@ -298,9 +313,11 @@ fn certificate(
 ) -> Result<rcgen::Certificate, String> {
     use ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
     let (names, usages) = match role {
-        // One who cannot be taken for a node.
-        PeerRole::Client => (vec![role_name(role)], vec![ClientAuth]),
-        _ => (vec![NAME.to_owned(), role_name(role)], vec![ServerAuth, ClientAuth]),
+        PeerRole::Agent | PeerRole::Administrator => {
+            (vec![NAME.to_owned(), role_name(role)], vec![ServerAuth, ClientAuth])
+        }
+        // One that cannot be taken for a node, nor by an earlier release for an administrator.
+        _ => (vec![role_name(role)], vec![ClientAuth]),
     };
     let mut params = CertificateParams::new(names).map_err(|error| error.to_string())?;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];

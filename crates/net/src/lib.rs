@@ -43,7 +43,7 @@ pub use dial::{Peer, WRONG_KEY};
 #[cfg(any(test, feature = "sim"))]
 pub use disk::DiskSet;
 pub use error::{NetError, NetOperation, Result};
-pub use key::ClusterKey;
+pub use key::{ClusterKey, IssuedKey};
 pub use remote::{Agents, Claim, Network, RemoteBackend, SERVED};
 pub use runtime::{Answer, PendingRequest, Taken, Turn, VirtualRuntime};
 pub use serve::{AgentSetup, Report, Serving, Watcher, serve};

@@ -1,9 +1,11 @@
 //! `kiln key`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use kiln_net::ClusterKey;
 use kiln_net::agent::PeerRole;
 use serde::Serialize;
 
@@ -14,26 +16,36 @@ use crate::setup::Setup;
 
 const EXAMPLES: &str = "\
 Examples:
-  kiln key --role client --days 30 -o client.key --key cluster.key
-      a key with which a person or program reads and writes files, and no more
+  kiln key --role reader --days 30 -o guest.key --key cluster.key
+      a key with which a person or program lists and reads objects, and no more
   kiln key --role agent -o agent.key --key cluster.key
       a key for a machine that only serves its folder; it cannot delete what others serve
+  kiln key --list --key cluster.key
+      the keys that were issued here, with their ids
+  kiln key --revoke 5d41402abc4b2a76 --key cluster.key
+      adds it to cluster.key.revoked; copy that file to every agent, beside its key file AGENT.key
+      as AGENT.key.revoked. New connections are refused then, without a restart
+
+Roles, each with the rights of those before it: reader (lists, reads, status), writer (puts and
+removes objects and volumes), operator (repairs, scrubs, drains; a coordinator's), administrator
+(pools, nodes, seals). Beside them: agent, which only serves, and client, for keys of earlier
+releases: all files, no repairs by agents. Roles do not tell objects apart: a writer may remove
+those of others.
 
 To change the cluster's key, put the new one behind the old one in the file of every machine
 (cat old.key new.key > cluster.key) and start the agents again; then the new one before the old one;
 then the new one alone. Members with one of these files and with the one before or after it agree.";
 
-/// Issue a key for one role that ends after some days
+/// Issue a key for one role that ends after some days; list and revoke such keys
 ///
-/// The cluster's key permits everything and issues others. An issued key is enough for
-/// its role: client (files of agents, and the rebuilding of what is read), agent (serving a folder,
-/// and its part in repairs) or administrator (repairs and recovery too).
+/// The cluster's key permits everything and issues others. An issued key is enough for its role,
+/// and agents refuse what is beyond it.
 #[derive(Debug, Args)]
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Key {
     /// Role of its holder
-    #[arg(long, value_enum)]
-    role: Role,
+    #[arg(long, value_parser = roles(), required_unless_present_any = ["list", "revoke"])]
+    role: Option<PeerRole>,
 
     /// Days after which it ends
     #[arg(long, value_name = "N", default_value_t = 90,
@@ -41,41 +53,83 @@ pub struct Key {
     days: u32,
 
     /// File for it, which must not exist
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    #[arg(short, long, value_name = "FILE", required_unless_present_any = ["list", "revoke"])]
+    output: Option<PathBuf>,
+
+    /// List the keys that were issued with this cluster key's file
+    #[arg(long, conflicts_with_all = ["role", "output", "revoke"])]
+    list: bool,
+
+    /// Revoke the issued key of this id
+    #[arg(long, value_name = "ID", conflicts_with_all = ["role", "output"])]
+    revoke: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Role {
-    Client,
-    Agent,
-    Administrator,
+/// Roles by their names.
+fn roles() -> impl TypedValueParser<Value = PeerRole> {
+    let named = |name: String| PeerRole::ALL.into_iter().find(|role| role.name() == name);
+    let parser = PossibleValuesParser::new(PeerRole::ALL.map(PeerRole::name));
+    parser.try_map(move |name| named(name).ok_or("no role"))
 }
 
-/// The key that was made.
+/// The key that was made, or one of a list.
 #[derive(Serialize)]
 struct Issued {
     file: String,
     role: String,
     ends: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked: Option<bool>,
 }
 
 impl Key {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        let role = match self.role {
-            Role::Client => PeerRole::Client,
-            Role::Agent => PeerRole::Agent,
-            Role::Administrator => PeerRole::Administrator,
-        };
-        let time = Duration::from_secs(u64::from(self.days) * 86_400);
-        let ends = setup.key()?.issue(&self.output, role, time)?;
-        let (file, role) = (self.output.display().to_string(), role.to_string());
-        match (setup.json, setup.quiet) {
-            (true, _) => Stream::Stdout.json(&Issued { file, role, ends })?,
-            (false, true) => {}
-            (false, false) => Stream::Stdout
-                .text(&format!("{file} is a key of the role {role}; it expires on {ends}\n"))?,
+        let key = setup.key()?;
+        if let Some(id) = &self.revoke {
+            key.revoke(id)?;
+        }
+        if let (Some(role), Some(output)) = (self.role, &self.output) {
+            return issue(&key, role, self.days, output, setup);
+        }
+        let listed = key.issued()?.into_iter().map(|key| {
+            let (id, revoked) = (Some(key.id), Some(key.revoked));
+            Issued { file: key.file, role: key.role, ends: key.ends, id, revoked }
+        });
+        let listed = listed.filter(|key| self.list || key.id == self.revoke);
+        if setup.json {
+            Stream::Stdout.json(&listed.collect::<Vec<_>>())?;
+            return Ok(Exit::Done);
+        }
+        for key in listed.filter(|_| self.list || !setup.quiet) {
+            let end = if key.revoked == Some(true) { "revoked" } else { "ends" };
+            let id = key.id.unwrap_or_default();
+            let (role, ends, file) = (key.role, key.ends, key.file);
+            Stream::Stdout.text(&format!("{id}  {role:13}  {end:7} {ends}  {file}\n"))?;
         }
         Ok(Exit::Done)
     }
+}
+
+fn issue(
+    key: &ClusterKey,
+    role: PeerRole,
+    days: u32,
+    output: &Path,
+    setup: &Setup,
+) -> Result<Exit, Failure> {
+    let time = Duration::from_secs(u64::from(days) * 86_400);
+    let ends = key.issue(output, role, time)?;
+    let (file, role) = (output.display().to_string(), role.to_string());
+    match (setup.json, setup.quiet) {
+        (true, _) => {
+            let issued = Issued { file, role, ends, id: None, revoked: None };
+            Stream::Stdout.json(&issued)?;
+        }
+        (false, true) => {}
+        (false, false) => Stream::Stdout
+            .text(&format!("{file} is a key of the role {role}; it expires on {ends}\n"))?,
+    }
+    Ok(Exit::Done)
 }

@@ -15,6 +15,7 @@ use std::os::unix::fs::MetadataExt as _;
 
 use clap::{Args, Subcommand};
 use kiln_net::Address;
+use kiln_net::agent::PeerRole;
 use kiln_pool::{NodeConfig, PoolConfig, RecoverRequest};
 use kiln_store::Location;
 
@@ -87,6 +88,19 @@ enum Action {
 }
 
 impl Pool {
+    /// As that of the commands.
+    pub fn least_role(&self) -> Option<PeerRole> {
+        match self.action {
+            Action::Create(_) | Action::AddNode(_) | Action::Forget(_) | Action::Seal(_) => {
+                Some(PeerRole::Administrator)
+            }
+            Action::Drain(_) | Action::Rebalance(_) | Action::Recode(_) | Action::Limit(_) => {
+                Some(PeerRole::Operator)
+            }
+            Action::Status(_) | Action::Restore(_) => None,
+        }
+    }
+
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match self.action {
             Action::Create(create) => create.run(setup),

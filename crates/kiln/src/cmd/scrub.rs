@@ -51,7 +51,7 @@ pub struct Scrub {
 
     /// Change nothing
     #[arg(long)]
-    dry_run: bool,
+    pub dry_run: bool,
 
     #[command(flatten)]
     pool: PoolFlags,

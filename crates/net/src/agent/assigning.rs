@@ -79,12 +79,12 @@ impl Agent {
         let ready = ready.map(|task| task.under(self.clocks.clone()));
         let role = self.connections.get(&pending.connection).map(|asks| asks.peer.role);
         if let (Ok(task), Some(role)) = (&ready, role)
-            && !task.spec().targets.is_empty()
-            && !role.may_rebuild()
+            && let Some(least) = role.lacks_to_rebuild(
+                task.spec().targets.iter().flat_map(|target| [&target.part[..], &target.name]),
+            )
         {
             self.tasks.remove(&id);
-            let why = format!("a key of the role {role} may not have shards rebuilt");
-            return self.answer(pending, failure::denied(&why));
+            return self.answer(pending, failure::denied(role, "Assign", least));
         }
         if let Ok(task) = &ready
             && self.others_write(task.spec())

@@ -4,6 +4,7 @@ use std::io;
 
 use kiln_store::{Operation, StoreError, check_name};
 
+use super::PeerRole;
 use crate::NetError;
 use crate::proto::Message;
 
@@ -104,9 +105,12 @@ pub(crate) fn refused(why: &str) -> Message {
     plain(REFUSED, why)
 }
 
-/// A request that the peer may not make.
-pub(super) fn denied(why: &str) -> Message {
-    plain(DENIED, why)
+/// The answer to a request that a peer of this role may not make.
+pub(super) fn denied(role: PeerRole, what: &str, least: PeerRole) -> Message {
+    let why = format!(
+        "a key of the role {role} may not ask for {what}; that needs a key of the role {least}"
+    );
+    plain(DENIED, &why)
 }
 
 pub(super) fn busy(why: &str) -> Message {

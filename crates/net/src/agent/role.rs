@@ -1,63 +1,127 @@
-//! Rights of peers, by the roles that their keys give them.
+//! Rights of peers, by the roles that their keys give them: one table of requests and kinds of
+//! files, and the least role that each needs.
 
 use std::fmt;
 use std::net::SocketAddr;
 
 use crate::proto::Message;
 
-/// The role that a peer's key gives it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The role that a peer's key gives it. Each of the first three includes the one before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PeerRole {
-    /// Reads and writes files, and has lost chunks rebuilt for what it reads.
+    /// Lists and reads files, and has lost chunks rebuilt for what it reads.
+    Reader,
+    /// Writes and removes objects and volumes.
+    Writer,
+    /// Repairs, scrubs, drains, and sets limits, as a coordinator does.
+    Operator,
+    /// Reads and writes all files, the pool's map included, without repairs by agents: keys that
+    /// were issued before there were readers, writers and operators.
     Client,
     /// Serves a folder, and sends other agents what they need for repairs.
     Agent,
-    /// Does everything, repairs with all agents included.
+    /// Does everything: makes pools, takes disks as nodes, issues keys.
     Administrator,
 }
 
 impl PeerRole {
     /// All roles.
-    pub const ALL: [PeerRole; 3] = [PeerRole::Client, PeerRole::Agent, PeerRole::Administrator];
+    pub const ALL: [PeerRole; 6] = [
+        PeerRole::Reader,
+        PeerRole::Writer,
+        PeerRole::Operator,
+        PeerRole::Client,
+        PeerRole::Agent,
+        PeerRole::Administrator,
+    ];
 
-    /// Returns whether a peer of this role may ask for this.
+    /// Returns its name.
     #[must_use]
-    pub fn may_ask(self, message: &Message) -> bool {
-        match message {
-            Message::Ping {} | Message::Cancel { .. } => true,
-            Message::Push { .. } | Message::Bundle { .. } => self != PeerRole::Client,
-            // That nothing is written is seen when the assignment is there.
-            Message::Assign { .. }
-            | Message::Start { .. }
-            | Message::Watch { .. }
-            | Message::Throttle { .. }
-            | Message::Fetch { .. }
-            | Message::Abort { .. } => self != PeerRole::Agent,
-            Message::Space {}
-            | Message::List { .. }
-            | Message::Open { .. }
-            | Message::Read { .. }
-            | Message::Append { .. }
-            | Message::Write { .. }
-            | Message::CreateLog { .. }
-            | Message::WriteAt { .. }
-            | Message::WritePadded { .. }
-            | Message::CloseLog { .. }
-            | Message::Sync { .. }
-            | Message::Close { .. }
-            | Message::Rename { .. }
-            | Message::Remove { .. }
-            | Message::Locate { .. }
-            | Message::CopyHome { .. }
-            | Message::Lock { .. } => self != PeerRole::Agent,
-            _ => self == PeerRole::Administrator,
+    pub fn name(self) -> &'static str {
+        match self {
+            PeerRole::Reader => "reader",
+            PeerRole::Writer => "writer",
+            PeerRole::Operator => "operator",
+            PeerRole::Client => "client",
+            PeerRole::Agent => "agent",
+            PeerRole::Administrator => "administrator",
         }
     }
 
-    /// Returns whether tasks that it assigns may write shards.
+    /// Returns the least role that a request needs which this one may not make; `None`: it may.
     #[must_use]
-    pub fn may_rebuild(self) -> bool {
-        self == PeerRole::Administrator
+    pub fn lacks(self, message: &Message) -> Option<PeerRole> {
+        use Message as M;
+        let least = match message {
+            M::Ping {} | M::Cancel { .. } => return None,
+            M::Push { .. } | M::Bundle { .. } => PeerRole::Agent,
+            // That nothing is written is seen when the assignment is there.
+            M::Assign { .. } | M::Start { .. } | M::Watch { .. } | M::Fetch { .. } => Self::Reader,
+            M::Space {} | M::List { .. } | M::Open { .. } | M::Read { .. } => Self::Reader,
+            M::Abort { .. } | M::Close { .. } | M::Locate { .. } => Self::Reader,
+            M::Lock { .. } | M::Sync { .. } | M::Write { .. } => Self::Writer,
+            M::WriteAt { .. } | M::WritePadded { .. } => Self::Writer,
+            M::Append { name, .. } | M::CreateLog { name, .. } | M::Remove { name } => {
+                changing(name)
+            }
+            M::Rename { from, to } | M::CloseLog { name: from, to, .. } => {
+                changing(from).max(changing(to))
+            }
+            M::CopyHome { to, .. } => changing(to),
+            M::Throttle { .. } | M::Commit { .. } | M::Claim { .. } => Self::Operator,
+            M::Resume { part, .. } => changing(part).max(Self::Operator),
+            // Replies, and what only begins a connection: refused before this is asked.
+            M::Hello { .. } | M::Welcome { .. } | M::Names { .. } | M::Opened { .. } => {
+                Self::Administrator
+            }
+            M::Data {} | M::Busy {} | M::Done {} | M::Failed { .. } => Self::Administrator,
+            M::Progress { .. } | M::Resumed { .. } | M::Taken { .. } => Self::Administrator,
+            M::Fetched { .. } | M::Held { .. } | M::Room { .. } => Self::Administrator,
+            M::Located { .. } => Self::Administrator,
+        };
+        let may = match self {
+            Self::Administrator => true,
+            Self::Agent => least == Self::Agent,
+            Self::Client => {
+                let repairs = matches!(message, M::Commit { .. } | M::Claim { .. });
+                least != Self::Agent && !repairs && !matches!(message, M::Resume { .. })
+            }
+            Self::Reader | Self::Writer | Self::Operator => self >= least,
+        };
+        (!may).then_some(least)
+    }
+
+    /// Returns the least role that a task needs which writes these parts and names, if this one may
+    /// not assign it. A task that writes nothing may be assigned by each that reads.
+    pub(crate) fn lacks_to_rebuild<'a>(
+        self,
+        mut names: impl Iterator<Item = &'a str>,
+    ) -> Option<PeerRole> {
+        let first = changing(names.next()?).max(Self::Operator);
+        let least = names.map(changing).fold(first, Self::max);
+        let may = self == Self::Administrator || (self == Self::Operator && self >= least);
+        (!may).then_some(least)
+    }
+}
+
+/// Returns the least role that may change a file, by the kind that its name tells; a part is of the
+/// kind of the file that it becomes.
+fn changing(name: &str) -> PeerRole {
+    let hidden = name.strip_prefix('.');
+    let inner = hidden.unwrap_or(name);
+    let inner = if hidden.is_some() { inner.strip_suffix(".part").unwrap_or(inner) } else { inner };
+    let upkeep = [".repair", ".damaged", ".quarantine"];
+    if inner == "kiln-pool.toml" {
+        // The map: a drain ends in it, and nodes that are back enter it.
+        PeerRole::Operator
+    } else if inner == "kiln-node.toml" || (name.starts_with(".kiln-") && name != ".kiln-changes") {
+        // The pool and the node that a disk belongs to, and the agent that serves it.
+        PeerRole::Administrator
+    } else if hidden.is_some() && upkeep.iter().any(|end| inner.ends_with(end)) {
+        PeerRole::Operator
+    } else {
+        // Shards, manifests, logs of volumes, and hints of changes.
+        PeerRole::Writer
     }
 }
 
@@ -78,10 +142,6 @@ impl PeerInfo {
 
 impl fmt::Display for PeerRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            PeerRole::Client => "client",
-            PeerRole::Agent => "agent",
-            PeerRole::Administrator => "administrator",
-        })
+        f.write_str(self.name())
     }
 }

@@ -391,6 +391,75 @@ fn peers_of_version_1_are_spoken_to_as_they_know() {
     assert!(closes(&agent.handle(now, hello)));
 }
 
+/// Requests, and whether reader, writer, operator, client, agent and administrator may make each.
+fn requests() -> Vec<(Message, [bool; 6])> {
+    let task = [1; 16];
+    let file = |name: &str| name.to_owned();
+    let append = |name| Message::Append { name: file(name), at: 0 };
+    let remove = |name| Message::Remove { name: file(name) };
+    let rename = |from, to| Message::Rename { from: file(from), to: file(to) };
+    let close = |name, to| Message::CloseLog { name: file(name), to: file(to), force: true };
+    let (shard, part) = ("0a.01.03.kiln", ".0a.01.03.kiln.1.part");
+    let (map, node) = ("kiln-pool.toml", "kiln-node.toml");
+    let (map_part, node_part) = (".kiln-pool.toml.part", ".kiln-node.toml.part");
+    let all = [true; 6];
+    let reads = [true, true, true, true, false, true];
+    let writes = [false, true, true, true, false, true];
+    let repairs = [false, false, true, true, false, true];
+    let orders = [false, false, true, false, false, true];
+    let members = [false, false, false, true, false, true];
+    vec![
+        (Message::Ping {}, all),
+        (Message::Cancel { request: 9 }, all),
+        (
+            Message::Push { task, window: 0, piece: 0, at: 0, total: 0 },
+            [false, false, false, false, true, true],
+        ),
+        (Message::Space {}, reads),
+        (Message::List { after: String::new() }, reads),
+        (Message::Open { name: file(node) }, reads),
+        (Message::Locate { name: file(shard) }, reads),
+        (Message::Assign { task, at: 0, total: 9 }, reads),
+        (Message::Start { task }, reads),
+        (Message::Watch { task, seen: 0, wait_ms: 0 }, reads),
+        (Message::Fetch { task, below: 1, max: 1 << 16 }, reads),
+        (Message::Abort { task }, reads),
+        (Message::Lock { wait: false }, writes),
+        (append(part), writes),
+        (append(".0a.01.17.manifest.part"), writes),
+        (append(".kiln-changes"), writes),
+        (append(".object.0.part"), writes),
+        (Message::CreateLog { name: file("0a.0000001f.0b.log"), size: 4096 }, writes),
+        (close("0a.0000001f.0b.log", "0a.0000001f.0b.log"), writes),
+        (rename(part, shard), writes),
+        (remove("0a.manifest"), writes),
+        (Message::CopyHome { from: file(map), to: file(shard) }, writes),
+        (append(".0a.01.03.kiln.7.repair.part"), repairs),
+        (rename(".0a.01.03.kiln.repair.part", shard), repairs),
+        (append(".0a.01.03.kiln.damaged"), repairs),
+        (remove(".0a.01.03.kiln.damaged"), repairs),
+        (rename(shard, ".0a.01.03.kiln.9.quarantine"), repairs),
+        (rename(".0a.manifest.9.quarantine", "0a.manifest"), repairs),
+        (Message::Throttle { task, rate: 1 }, repairs),
+        (append(map_part), repairs),
+        (rename(map_part, map), repairs),
+        (rename(part, map), repairs),
+        (rename(map, shard), repairs),
+        (remove(map), repairs),
+        (close(shard, map), repairs),
+        (Message::CopyHome { from: file(shard), to: file(map) }, repairs),
+        (Message::Claim { name: file("a"), claimant: [0; 16], by: file("b") }, orders),
+        (Message::Commit { task }, orders),
+        (append(node_part), members),
+        (rename(node_part, node), members),
+        (rename(part, node), members),
+        (remove(node), members),
+        (append(".kiln-agent"), members),
+        (remove(".kiln-place"), members),
+        (Message::CreateLog { name: file(node), size: 4096 }, members),
+    ]
+}
+
 #[test]
 fn peers_may_ask_for_what_their_role_is_for() {
     let asked = |role, message: Message| {
@@ -398,7 +467,7 @@ fn peers_may_ask_for_what_their_role_is_for() {
         let now = Duration::ZERO;
         let peer = PeerInfo { role, ..PeerInfo::KEYLESS };
         agent.handle(now, Event::Connected { connection: 1, session: 7, peer });
-        let hello = Message::Hello { lowest: 1, highest: 2, place: String::new() };
+        let hello = Message::Hello { lowest: 1, highest: 9, place: String::new() };
         agent.handle(now, Event::Frame { connection: 1, frame: Frame::new(0, hello) });
         let frame = Frame::new(1, message);
         let actions = agent.handle(now, Event::Frame { connection: 1, frame });
@@ -412,20 +481,7 @@ fn peers_may_ask_for_what_their_role_is_for() {
         };
         !actions.iter().any(refused)
     };
-    let task = [1; 16];
-    let push = || Message::Push { task, window: 0, piece: 0, at: 0, total: 0 };
-    let claim = || Message::Claim { name: "a".into(), claimant: [0; 16], by: "b".into() };
-    let remove = || Message::Remove { name: "a".into() };
-    let assign = || Message::Assign { task, at: 0, total: 9 };
-    let rows = [
-        (Message::Ping {}, [true, true, true]),
-        (push(), [false, true, true]),
-        (remove(), [true, false, true]),
-        (assign(), [true, false, true]),
-        (claim(), [false, false, true]),
-        (Message::Commit { task }, [false, false, true]),
-    ];
-    for (message, may) in rows {
+    for (message, may) in requests() {
         for (role, may) in PeerRole::ALL.into_iter().zip(may) {
             assert_eq!(asked(role, message.clone()), may, "{role}: {}", message.name());
         }

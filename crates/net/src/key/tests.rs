@@ -67,12 +67,16 @@ fn keys_say_who_somebody_is_and_clients_cannot_serve() {
     let other = ClusterKey::create(&path("other")).unwrap();
     for (role, key) in &issued {
         assert_eq!(meet(key, &cluster).unwrap(), Some(*role));
-        assert_eq!(meet(&cluster, key).is_ok(), *role != PeerRole::Client, "{role}");
+        let serves = matches!(role, PeerRole::Agent | PeerRole::Administrator);
+        assert_eq!(meet(&cluster, key).is_ok(), serves, "{role}");
         assert!(meet(key, &other).is_err() && meet(&other, key).is_err());
         let why = key.issue(&path("x"), PeerRole::Client, DAY).unwrap_err().to_string();
         assert!(why.contains("only the cluster key"), "{why}");
     }
-    assert_eq!(meet(&issued[0].1, &issued[1].1).unwrap(), Some(PeerRole::Client));
+    let agent = &issued.iter().find(|(role, _)| *role == PeerRole::Agent).unwrap().1;
+    for (role, key) in &issued {
+        assert_eq!(meet(key, agent).unwrap(), Some(*role));
+    }
 }
 
 #[test]
@@ -118,4 +122,28 @@ fn issued_keys_end() {
     std::thread::sleep(Duration::from_millis(1100));
     let why = meet(&changed, &cluster).unwrap_err().to_string();
     assert!(why.to_lowercase().contains("expired"), "{why}");
+}
+
+#[test]
+fn a_revoked_key_is_known_by_its_certificate_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let cluster = ClusterKey::create(&path("cluster")).unwrap();
+    let files = ["one", "two"].map(|name| {
+        cluster.issue(&path(name), PeerRole::Writer, DAY).unwrap();
+        path(name)
+    });
+    let shown = files.map(|file| CertificateDer::from_pem_file(file).unwrap());
+    let listed = cluster.issued().unwrap();
+    assert_eq!(listed.len(), 2);
+    assert!(listed.iter().all(|key| key.role == "writer" && !key.revoked), "{listed:?}");
+    let revoked = || shown.each_ref().map(|shown| cluster.is_revoked(shown));
+    assert_eq!(revoked(), [false, false]);
+    assert!(cluster.revoke("0123456789abcdef").is_err());
+    cluster.revoke(&listed[0].id).unwrap();
+    assert_eq!(revoked(), [true, false]);
+    assert_eq!(cluster.issued().unwrap().iter().filter(|key| key.revoked).count(), 1);
+    // A list that cannot be read lets no key in.
+    fs::write(path("cluster.revoked"), [0xff, 0xfe]).unwrap();
+    assert_eq!(revoked(), [true, true]);
 }

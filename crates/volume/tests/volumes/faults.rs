@@ -161,8 +161,8 @@ fn a_volume_in_a_full_pool_opens_to_read() {
     writer.close().unwrap();
 }
 
-/// In a full pool clients free what a volume holds after a kill: with room for a map and for a log of
-/// the little that is left it is written to as before, and its segments go.
+/// In a full pool clients free what a volume holds after a kill: with room for a map and for a log
+/// of the little that is left it is written to as before, and its segments go.
 #[test]
 fn what_is_freed_in_a_full_pool_makes_room() {
     let (mut cluster, rim, volume) = begun("rs:3+2", 7);
