@@ -58,6 +58,9 @@ pub struct AccessKey {
     pub created_ms: u64,
     /// Rights by bucket; [`ANY_BUCKET`] stands for all.
     pub rights: BTreeMap<String, Right>,
+    /// It may make buckets, which belong to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub create: bool,
 }
 
 impl AccessKey {
@@ -65,6 +68,11 @@ impl AccessKey {
     pub fn may(&self, bucket: &str, right: Right) -> bool {
         let has = |name| self.rights.get(name).is_some_and(|has| *has >= right);
         has(bucket) || has(ANY_BUCKET)
+    }
+
+    /// Returns the key of requests that carry no signature: it has no rights.
+    pub(crate) fn anonymous() -> AccessKey {
+        AccessKey { id: String::new(), ..AccessKey::fresh("", BTreeMap::new()) }
     }
 
     /// Makes a key with a random id and secret.
@@ -78,20 +86,20 @@ impl AccessKey {
             name: name.to_owned(),
             created_ms: now_ms(),
             rights,
+            create: false,
         }
     }
 }
 
 impl Gate {
-    /// Makes an access key.
+    /// Keeps a new access key.
     ///
     /// # Errors
     /// A right to what can be no bucket; the pool's errors.
-    pub fn create_key(&self, name: &str, rights: BTreeMap<String, Right>) -> Result<AccessKey> {
-        for bucket in rights.keys().filter(|bucket| *bucket != ANY_BUCKET) {
+    pub fn create_key(&self, key: AccessKey) -> Result<AccessKey> {
+        for bucket in key.rights.keys().filter(|bucket| *bucket != ANY_BUCKET) {
             names::check_bucket(bucket)?;
         }
-        let key = AccessKey::fresh(name, rights);
         match self.write(&names::access_key(&key.id), &key, &[], None)? {
             Written::Done(_) => Ok(key),
             Written::Conflict => Err(contended()),

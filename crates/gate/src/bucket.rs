@@ -1,10 +1,14 @@
 //! Buckets: made, found, listed, removed.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
+use crate::access::{AccessKey, Right};
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
 use crate::names::{self, OBJECTS};
+use crate::policy;
 use crate::record::BucketRecord;
 
 /// A bucket as a listing shows it.
@@ -14,25 +18,70 @@ pub struct Bucket {
     pub name: String,
     /// When it was made, in ms since 1970.
     pub created_ms: u64,
+    /// Id of the access key that made it; empty: of none.
+    pub owner: String,
+    /// Everybody may get its objects, or some of them.
+    pub public: bool,
 }
 
 impl Gate {
-    /// Makes a bucket.
+    /// Makes a bucket that belongs to an access key.
     ///
     /// # Errors
-    /// [`Code::BucketAlreadyOwnedByYou`]: it is there; the pool's errors.
-    pub fn create_bucket(&self, name: &str) -> Result<()> {
+    /// [`Code::BucketAlreadyOwnedByYou`], [`Code::BucketAlreadyExists`]; the pool's errors.
+    pub fn create_bucket(&self, name: &str, owner: &AccessKey) -> Result<()> {
         names::check_bucket(name)?;
         let mut id = fresh_id();
         id.truncate(16);
-        let record = BucketRecord { id, created_ms: now_ms(), removing: false };
+        let record = BucketRecord {
+            id,
+            created_ms: now_ms(),
+            removing: false,
+            owner: owner.id.clone(),
+            settings: BTreeMap::new(),
+        };
         match self.write(&names::bucket(name), &record, &[], None)? {
             Written::Done(_) => Ok(()),
-            Written::Conflict => Err(GateError::new(
-                Code::BucketAlreadyOwnedByYou,
-                "bucket: there is one of this name already",
-            )),
+            Written::Conflict => {
+                let there = self.bucket(name)?;
+                let mine = there.owner == owner.id || owner.may(name, Right::Owner);
+                let code = match mine {
+                    true => Code::BucketAlreadyOwnedByYou,
+                    false => Code::BucketAlreadyExists,
+                };
+                Err(GateError::new(code, "bucket: there is one of this name already"))
+            }
         }
+    }
+
+    /// Sets or removes a document of a bucket.
+    ///
+    /// # Errors
+    /// [`Code::NoSuchBucket`]; the pool's errors.
+    pub(crate) fn set(&self, bucket: &str, name: &str, document: Option<&str>) -> Result<()> {
+        for _ in 0..RETRIES {
+            let Seen { mut record, run, .. } = self.see_bucket(bucket)?;
+            let had = match document {
+                Some(text) => record.settings.insert(name.to_owned(), text.to_owned()),
+                None => record.settings.remove(name),
+            };
+            if had.as_deref() == document {
+                return Ok(());
+            }
+            if let Written::Done(_) = self.write(&names::bucket(bucket), &record, &[], Some(run))? {
+                return Ok(());
+            }
+        }
+        Err(contended())
+    }
+
+    /// Lets everybody get the objects of a bucket, and list them if `list`; or nobody again.
+    ///
+    /// # Errors
+    /// [`Code::NoSuchBucket`]; the pool's errors.
+    pub fn set_public(&self, bucket: &str, public: bool, list: bool) -> Result<()> {
+        let policy = public.then(|| policy::public(bucket, list));
+        self.set(bucket, "policy", policy.as_deref())
     }
 
     /// Finds a bucket.
@@ -73,7 +122,9 @@ impl Gate {
         let pairs = names.iter().zip(records);
         let bucket = |(name, record): (&String, Option<BucketRecord>)| {
             let name = names::decode(name.strip_prefix(&prefix)?)?;
-            Some(Bucket { name, created_ms: record?.created_ms })
+            let BucketRecord { created_ms, owner, settings, .. } = record?;
+            let public = settings.contains_key("policy");
+            Some(Bucket { name, created_ms, owner, public })
         };
         Ok(pairs.filter_map(bucket).collect())
     }

@@ -1,35 +1,41 @@
 //! The operations of S3: from a verified request to an answer.
 
 mod stubs;
+mod tags;
 mod buckets;
-mod lists;
 mod heads;
 mod reads;
 mod writes;
 mod uploads;
+mod lists;
+mod settings;
 
 use std::io::{BufRead, Read};
 
 use http::Method;
 
 use crate::access::{ANY_BUCKET, AccessKey, Right};
+use crate::digest::Kind;
 use crate::error::{Code, GateError, Result};
 use crate::gate::Gate;
 use crate::payload::{Announced, Payload};
+use crate::policy;
+use crate::record::BucketRecord;
 use crate::reply::{Answer, Client};
 use crate::request::Request;
-use crate::signature::{Claim, Signer};
+use crate::signature::{Claim, EMPTY, Signer};
 use crate::xml::{self, Element};
 
 /// Most bytes of a document that a client sends.
 const MAX_DOCUMENT: u64 = 2 << 20;
 
-/// A request whose signature was verified.
+/// A request whose sender is known.
 pub(crate) struct Call<'a> {
     pub gate: &'a Gate,
     pub req: &'a Request,
+    /// Its access key; without a signature one that has no rights.
     pub key: AccessKey,
-    signer: Signer,
+    signer: Option<Signer>,
     claim: String,
     raw: &'a mut (dyn BufRead + Send),
 }
@@ -37,7 +43,7 @@ pub(crate) struct Call<'a> {
 /// Checks who asks.
 ///
 /// # Errors
-/// [`Code::AccessDenied`] without a signature; as [`Claim::verify`].
+/// As [`Claim::of`], [`Claim::verify`].
 pub(crate) fn authenticated<'a>(
     gate: &'a Gate,
     req: &'a Request,
@@ -45,42 +51,87 @@ pub(crate) fn authenticated<'a>(
     now_ms: u64,
     raw: &'a mut (dyn BufRead + Send),
 ) -> Result<Call<'a>> {
-    let claim = Claim::of(req)?;
-    let claim = claim
-        .ok_or_else(|| GateError::new(Code::AccessDenied, "the request carries no signature"))?;
+    let Some(claim) = Claim::of(req)? else {
+        let claim = req.header("x-amz-content-sha256").unwrap_or("UNSIGNED-PAYLOAD").to_owned();
+        return Ok(Call { gate, req, key: AccessKey::anonymous(), signer: None, claim, raw });
+    };
+    let token = "x-amz-security-token";
+    if req.header(token).or(req.word("X-Amz-Security-Token")).is_some() {
+        return Err(GateError::new(Code::InvalidToken, "access key: it has no session"));
+    }
     let unknown = || GateError::new(Code::InvalidAccessKeyId, "access key: it is not known");
     let key = find(&claim.key_id)?.ok_or_else(unknown)?;
-    let signer = claim.verify(req, key.secret.reveal(), now_ms / 1000)?;
+    let signer = Some(claim.verify(req, key.secret.reveal(), now_ms / 1000)?);
+    let hashed = claim.payload.len() == 64 && claim.payload != EMPTY;
+    if hashed && req.method == Method::GET && !req.headers.contains_key("content-length") {
+        let why = "x-amz-content-sha256: there is no payload";
+        return Err(GateError::new(Code::XAmzContentSHA256Mismatch, why));
+    }
     Ok(Call { gate, req, key, signer, claim: claim.payload, raw })
 }
 
 impl Call<'_> {
-    /// Refuses what the key has no right to.
-    fn need(&self, bucket: &str, right: Right) -> Result<()> {
-        match self.key.may(bucket, right) {
-            true => Ok(()),
-            false => {
-                let place = if bucket == ANY_BUCKET { "all buckets" } else { bucket };
-                let why = format!("the access key has no right to do this with {place}");
-                Err(GateError::new(Code::AccessDenied, why))
-            }
+    /// Refuses what the key has no right to; returns the bucket.
+    fn need(&self, bucket: &str, right: Right) -> Result<BucketRecord> {
+        let at = self.gate.bucket(bucket)?;
+        match self.key.may(bucket, right) || self.is_owner(&at) {
+            true => self.expected(at, "x-amz-expected-bucket-owner"),
+            false => Err(self.denied(bucket)),
         }
     }
 
-    /// The payload, as it will be read.
-    fn payload(&mut self) -> Result<Payload<&mut (dyn BufRead + Send)>> {
-        let announced = Announced::of(self.req, &self.claim)?;
-        Ok(Payload::new(&mut *self.raw, announced, Some(self.signer.clone())))
+    /// As [`Call::need`], for a read that the bucket may permit to everybody: of an object, or of
+    /// the list of them.
+    fn need_read(&self, bucket: &str, key: Option<&str>) -> Result<BucketRecord> {
+        let at = self.gate.bucket(bucket)?;
+        let public = || at.settings.get("policy").is_some_and(|p| policy::permits(p, bucket, key));
+        match self.key.may(bucket, Right::Read) || self.is_owner(&at) || public() {
+            true => self.expected(at, "x-amz-expected-bucket-owner"),
+            false => Err(self.denied(bucket)),
+        }
     }
 
-    /// A document of the client's.
-    fn document(&mut self, root: &str) -> Result<Element> {
-        xml::parse(&self.small_payload()?, root)
+    fn is_owner(&self, at: &BucketRecord) -> bool {
+        !at.owner.is_empty() && at.owner == self.key.id
+    }
+
+    /// Refuses a bucket that is not the one that the client means.
+    fn expected(&self, at: BucketRecord, header: &str) -> Result<BucketRecord> {
+        match self.req.header(header) {
+            Some(owner) if !at.owner.is_empty() && owner != at.owner => {
+                Err(GateError::new(Code::AccessDenied, format!("{header}: it is another")))
+            }
+            _ => Ok(at),
+        }
+    }
+
+    fn denied(&self, bucket: &str) -> GateError {
+        let place = if bucket == ANY_BUCKET { "all buckets" } else { bucket };
+        let why = match self.key.id.as_str() {
+            "" => "the request carries no signature".to_owned(),
+            _ => format!("the access key has no right to do this with {place}"),
+        };
+        GateError::new(Code::AccessDenied, why)
+    }
+
+    /// The payload of an object or part; `kind` is the checksum that is made where none is named.
+    fn payload(&mut self, kind: Kind) -> Result<Payload<&mut (dyn BufRead + Send)>> {
+        let announced = Announced::of(self.req, &self.claim)?.with_checksum(self.req)?;
+        Ok(Payload::new(&mut *self.raw, announced, self.signer.clone(), Some(kind)))
+    }
+
+    /// A document of the client's; `summed`: a checksum among the headers is the document's.
+    fn document(&mut self, root: &str, summed: bool) -> Result<Element> {
+        xml::parse(&self.small_payload(summed)?, root)
     }
 
     /// A payload that is held in memory.
-    fn small_payload(&mut self) -> Result<Vec<u8>> {
-        let mut payload = self.payload()?;
+    fn small_payload(&mut self, summed: bool) -> Result<Vec<u8>> {
+        let mut announced = Announced::of(self.req, &self.claim)?;
+        if summed {
+            announced = announced.with_checksum(self.req)?;
+        }
+        let mut payload = Payload::new(&mut *self.raw, announced, self.signer.clone(), None);
         let mut bytes = Vec::new();
         if crate::object::Incoming::length(&payload) > MAX_DOCUMENT {
             return Err(GateError::new(Code::MalformedXML, "document: it has more than 2 MiB"));
@@ -102,6 +153,7 @@ impl Call<'_> {
         let (bucket, key) = req.place();
         let stub = stubs::subresource(req);
         match (&req.method, bucket, key) {
+            (&Method::GET, "", _) if self.key.id.is_empty() => Err(self.denied(ANY_BUCKET)),
             (&Method::GET, "", _) => self.list_buckets().map(Answer::from),
             (_, "", _) => Err(not_allowed()),
             (method, bucket, "") => {
@@ -125,6 +177,7 @@ impl Call<'_> {
             (&Method::GET, Some("uploads")) => self.list_uploads(bucket),
             (&Method::GET, Some("versions")) => self.list_versions(bucket),
             (&Method::POST, Some("delete")) => self.delete_many(bucket),
+            (method, Some(name @ ("policy" | "tagging"))) => self.setting(method, bucket, name),
             (method, Some(stub)) => self.bucket_stub(method, bucket, stub),
             (&Method::GET, None) => self.list_objects(bucket),
             (&Method::HEAD, None) => self.head_bucket(bucket),
@@ -151,6 +204,7 @@ impl Call<'_> {
             (&Method::PUT, None) if copied => self.copy_object(),
             (&Method::PUT, None) => self.put_object(),
             (&Method::DELETE, None) => self.delete_object(),
+            (method, Some("tagging")) => self.object_tags(method),
             (&Method::DELETE, Some("uploadId")) => self.abort_upload(),
             (&Method::POST, Some("uploads")) => self.begin_upload(),
             (&Method::POST, Some("uploadId")) => self.complete_upload(),

@@ -9,6 +9,7 @@ use md5::Md5;
 use sha1::Sha1;
 use sha2::{Digest as _, Sha256};
 
+use crate::error::{Code, GateError, Result};
 use crate::record::Checksum;
 
 /// An algorithm of S3's additional checksums.
@@ -25,15 +26,20 @@ impl Kind {
     pub(crate) const ALL: [Kind; 5] =
         [Kind::Crc32, Kind::Crc32C, Kind::Crc64Nvme, Kind::Sha1, Kind::Sha256];
 
+    /// Returns its name, as S3 writes it, and how many bytes its value has.
+    fn row(self) -> (&'static str, usize) {
+        match self {
+            Kind::Crc32 => ("CRC32", 4),
+            Kind::Crc32C => ("CRC32C", 4),
+            Kind::Crc64Nvme => ("CRC64NVME", 8),
+            Kind::Sha1 => ("SHA1", 20),
+            Kind::Sha256 => ("SHA256", 32),
+        }
+    }
+
     /// Returns its name, as S3 writes it.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Crc32 => "CRC32",
-            Kind::Crc32C => "CRC32C",
-            Kind::Crc64Nvme => "CRC64NVME",
-            Kind::Sha1 => "SHA1",
-            Kind::Sha256 => "SHA256",
-        }
+        self.row().0
     }
 
     /// Returns the header that has its value.
@@ -46,28 +52,33 @@ impl Kind {
         Kind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
 
+    /// Reads a name that a client gives.
+    ///
+    /// # Errors
+    /// [`Code::InvalidRequest`]: it is unknown.
+    pub(crate) fn named(name: &str) -> Result<Kind> {
+        let unknown = || format!("checksum: the algorithm {name:?} is unknown");
+        Kind::parse(name).ok_or_else(|| GateError::new(Code::InvalidRequest, unknown()))
+    }
+
     /// Reads the name of a header.
     pub(crate) fn of_header(header: &str) -> Option<Kind> {
         Kind::parse(header.strip_prefix("x-amz-checksum-")?)
     }
 
-    fn crc(self) -> Option<CrcAlgorithm> {
+    /// Returns the CRC that it is, whose pieces can be joined.
+    pub(crate) fn crc(self) -> Option<CrcAlgorithm> {
         match self {
             Kind::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
             Kind::Crc32C => Some(CrcAlgorithm::Crc32Iscsi),
             Kind::Crc64Nvme => Some(CrcAlgorithm::Crc64Nvme),
-            Kind::Sha1 | Kind::Sha256 => None,
+            _ => None,
         }
     }
 
     /// Returns how many bytes its value has.
     pub(crate) fn bytes(self) -> usize {
-        match self {
-            Kind::Crc32 | Kind::Crc32C => 4,
-            Kind::Crc64Nvme => 8,
-            Kind::Sha1 => 20,
-            Kind::Sha256 => 32,
-        }
+        self.row().1
     }
 }
 
@@ -105,9 +116,9 @@ impl Hasher {
 
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         match self {
-            Hasher::Crc(_, crc) => crc.update(bytes),
-            Hasher::Sha1(sha) => sha.update(bytes),
-            Hasher::Sha256(sha) => sha.update(bytes),
+            Hasher::Crc(_, hash) => hash.update(bytes),
+            Hasher::Sha1(hash) => hash.update(bytes),
+            Hasher::Sha256(hash) => hash.update(bytes),
         }
     }
 
@@ -115,9 +126,15 @@ impl Hasher {
     pub(crate) fn finish(self) -> Vec<u8> {
         match self {
             Hasher::Crc(kind, crc) => crc.finalize().to_be_bytes()[8 - kind.bytes()..].to_vec(),
-            Hasher::Sha1(sha) => sha.finalize().to_vec(),
-            Hasher::Sha256(sha) => sha.finalize().to_vec(),
+            Hasher::Sha1(hash) => hash.finalize().to_vec(),
+            Hasher::Sha256(hash) => hash.finalize().to_vec(),
         }
+    }
+
+    /// Returns the value, as records and answers have it.
+    pub(crate) fn checksum(self) -> Checksum {
+        let kind = self.kind().name().to_owned();
+        Checksum { kind, value: to_base64(&self.finish()) }
     }
 }
 
@@ -125,7 +142,7 @@ impl Hasher {
 pub(crate) fn checksum(kind: Kind, bytes: &[u8]) -> Checksum {
     let mut hasher = Hasher::new(kind);
     hasher.update(bytes);
-    Checksum { kind: kind.name().to_owned(), value: to_base64(&hasher.finish()) }
+    hasher.checksum()
 }
 
 /// The checksum of two pieces from those of each; `None`: the algorithm cannot do that.

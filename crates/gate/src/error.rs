@@ -24,9 +24,9 @@ impl GateError {
     }
 }
 
-/// Makes the codes, with the status of HTTP that each has.
+/// Makes the codes, with the status of HTTP that each has, and S3's sentence where there is one.
 macro_rules! codes {
-    ($($name:ident = $status:literal,)*) => {
+    ($($name:ident = $status:literal $($text:literal)?,)*) => {
         /// Error codes of S3 that the server answers with; the names are the protocol's.
         #[derive(Copy, Clone, Debug, PartialEq, Eq)]
         #[allow(missing_docs)]
@@ -39,6 +39,14 @@ macro_rules! codes {
             pub fn status(self) -> u16 {
                 match self {
                     $(Code::$name => $status,)*
+                }
+            }
+
+            /// Returns the sentence that S3 has for the code, if it is always the same.
+            pub(crate) fn sentence(self) -> Option<&'static str> {
+                match self {
+                    $($(Code::$name => Some($text),)?)*
+                    _ => None,
                 }
             }
         }
@@ -54,46 +62,56 @@ macro_rules! codes {
 }
 
 codes! {
-    AccessDenied = 403,
-    AuthorizationHeaderMalformed = 400,
-    AuthorizationQueryParametersError = 400,
-    BadDigest = 400,
-    BucketAlreadyOwnedByYou = 409,
-    BucketNotEmpty = 409,
-    EntityTooLarge = 400,
-    EntityTooSmall = 400,
-    IncompleteBody = 400,
-    InternalError = 500,
-    InvalidAccessKeyId = 403,
-    InvalidArgument = 400,
-    InvalidBucketName = 400,
-    InvalidDigest = 400,
-    InvalidPart = 400,
-    InvalidPartOrder = 400,
-    InvalidRange = 416,
-    InvalidRequest = 400,
-    KeyTooLongError = 400,
-    MalformedXML = 400,
-    MetadataTooLarge = 400,
-    MethodNotAllowed = 405,
-    MissingContentLength = 411,
-    NoSuchBucket = 404,
-    NoSuchBucketPolicy = 404,
-    NoSuchCORSConfiguration = 404,
-    NoSuchKey = 404,
-    NoSuchLifecycleConfiguration = 404,
-    NoSuchTagSet = 404,
-    NoSuchUpload = 404,
-    NotImplemented = 501,
-    ObjectLockConfigurationNotFoundError = 404,
-    OperationAborted = 409,
-    PreconditionFailed = 412,
-    RequestTimeTooSkewed = 403,
-    ServerSideEncryptionConfigurationNotFoundError = 404,
-    ServiceUnavailable = 503,
-    SignatureDoesNotMatch = 403,
-    SlowDown = 503,
-    XAmzContentSHA256Mismatch = 400,
+    AccessDenied = 403, AuthorizationHeaderMalformed = 400, AuthorizationQueryParametersError = 400,
+    BadDigest = 400, BadRequest = 400, InternalError = 500, InvalidArgument = 400,
+    InvalidRequest = 400, InvalidTag = 400, MalformedPolicy = 400,
+    NoSuchPublicAccessBlockConfiguration = 404, NoSuchWebsiteConfiguration = 404,
+    NotImplemented = 501, OperationAborted = 409, ReplicationConfigurationNotFoundError = 404,
+    ServerSideEncryptionConfigurationNotFoundError = 404, ServiceUnavailable = 503, SlowDown = 503,
+    AccessControlListNotSupported = 400 "The bucket does not allow ACLs",
+    BucketAlreadyExists = 409 "The requested bucket name is not available. The bucket namespace \
+        is shared by all users of the system. Please select a different name and try again.",
+    BucketAlreadyOwnedByYou = 409 "Your previous request to create the named bucket succeeded and \
+        you already own it.",
+    BucketNotEmpty = 409 "The bucket you tried to delete is not empty.",
+    EntityTooLarge = 400 "Your proposed upload exceeds the maximum allowed object size.",
+    EntityTooSmall = 400 "Your proposed upload is smaller than the minimum allowed size",
+    IncompleteBody = 400 "The request body terminated unexpectedly",
+    InvalidAccessKeyId = 403 "The AWS Access Key Id you provided does not exist in our records.",
+    InvalidBucketName = 400 "The specified bucket is not valid.",
+    InvalidDigest = 400 "The Content-Md5 you specified is not valid.",
+    InvalidPart = 400 "One or more of the specified parts could not be found.  The part may not \
+        have been uploaded, or the specified entity tag may not match the part's entity tag.",
+    InvalidPartNumber = 416 "The requested partnumber is not satisfiable.",
+    InvalidPartOrder = 400 "The list of parts was not in ascending order. Parts must be ordered \
+        by part number.",
+    InvalidRange = 416 "The requested range is not satisfiable",
+    InvalidToken = 400 "The provided token is malformed or otherwise invalid.",
+    KeyTooLongError = 400 "Your key is too long",
+    MalformedTrailerError = 400 "The request contained trailing data that was not well-formed or \
+        did not conform to our published schema.",
+    MalformedXML = 400 "The XML you provided was not well-formed or did not validate against our \
+        published schema.",
+    MetadataTooLarge = 400 "Your metadata headers exceed the maximum allowed metadata size",
+    MethodNotAllowed = 405 "The specified method is not allowed against this resource.",
+    MissingContentLength = 411 "You must provide the Content-Length HTTP header.",
+    NoSuchBucket = 404 "The specified bucket does not exist.",
+    NoSuchBucketPolicy = 404 "The bucket policy does not exist.",
+    NoSuchCORSConfiguration = 404 "The CORS configuration does not exist",
+    NoSuchKey = 404 "The specified key does not exist.",
+    NoSuchLifecycleConfiguration = 404 "The lifecycle configuration does not exist",
+    NoSuchTagSet = 404 "The TagSet does not exist.",
+    NoSuchUpload = 404 "The specified multipart upload does not exist. The upload ID may be \
+        invalid, or the upload may have been aborted or completed.",
+    ObjectLockConfigurationNotFoundError = 404 "Object Lock configuration does not exist for this \
+        bucket",
+    PreconditionFailed = 412 "At least one of the pre-conditions you specified did not hold.",
+    RequestTimeTooSkewed = 403 "The difference between the request time and the server's time is \
+        too large.",
+    SignatureDoesNotMatch = 403 "The request signature we calculated does not match the signature \
+        you provided. Check your key and signing method.",
+    XAmzContentSHA256Mismatch = 400 "The provided 'x-amz-content-sha256' header does not match \
+        what was computed.",
 }
 
 impl From<PoolError> for GateError {

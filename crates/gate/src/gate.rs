@@ -196,8 +196,9 @@ impl Gate {
         let end = self
             .with(|pool| pool.writer().remove_over(name, seen, run, now_ms(), &self.settings()));
         match end {
-            Ok(()) | Err(PoolError::NoObject { .. }) => Ok(Written::Done(run)),
-            Err(PoolError::Conflict { .. }) => Ok(Written::Conflict),
+            Ok(()) => Ok(Written::Done(run)),
+            // Another one removed it: only that one knows what becomes of its data.
+            Err(PoolError::Conflict { .. } | PoolError::NoObject { .. }) => Ok(Written::Conflict),
             Err(error) => Err(error.into()),
         }
     }

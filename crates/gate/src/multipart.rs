@@ -21,6 +21,8 @@ pub(crate) const MAX_PARTS: u32 = 10_000;
 pub(crate) struct UploadOf<'a> {
     /// Name of the bucket.
     pub bucket: &'a str,
+    /// The bucket.
+    pub at: &'a BucketRecord,
     /// Key of the object.
     pub key: &'a str,
     /// Identity of the upload.
@@ -34,8 +36,19 @@ pub(crate) struct NamedPart {
     pub number: u32,
     /// Its entity tag.
     pub etag: String,
-    /// Its checksum in base64, where it was given.
-    pub checksum: Option<String>,
+    /// Its checksum, where it was given.
+    pub checksum: Option<Checksum>,
+}
+
+/// Demands on the object that an upload becomes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Expected {
+    /// Its checksum.
+    pub checksum: Option<Checksum>,
+    /// Its checksum is of all bytes, or else of its parts' checksums.
+    pub full: Option<bool>,
+    /// Its bytes.
+    pub size: Option<u64>,
 }
 
 /// Refuses numbers that no part can have.
@@ -53,37 +66,36 @@ impl Gate {
     /// Begins an upload, and returns its identity.
     pub(crate) fn begin_upload(
         &self,
-        (bucket, key): (&str, &str),
+        (bucket, at, key): (&str, &BucketRecord, &str),
         new: NewObject,
         checksum_kind: Option<Kind>,
         full: bool,
     ) -> Result<String> {
         names::check_key(key)?;
-        let (at, id) = (self.bucket(bucket)?, fresh_id());
+        let id = fresh_id();
         let record = UploadRecord {
             begun_ms: now_ms(),
             headers: new.headers,
             meta: new.meta,
+            tags: new.tags,
             checksum_kind: checksum_kind.map(|kind| kind.name().to_owned()),
             checksum_full: full,
             completing: false,
         };
         self.write(&names::upload(&at.id, key, &id), &record, &[], None)?;
-        self.still_there(bucket, &at)?;
+        self.still_there(bucket, at)?;
         Ok(id)
     }
 
     /// Finds an upload.
-    pub(crate) fn upload(&self, of: UploadOf<'_>) -> Result<(BucketRecord, Seen<UploadRecord>)> {
+    pub(crate) fn upload(&self, of: UploadOf<'_>) -> Result<Seen<UploadRecord>> {
         names::check_key(of.key)?;
-        let at = self.bucket(of.bucket)?;
         let none = || GateError::new(Code::NoSuchUpload, "upload: there is none of this id");
         let plain = of.id.len() == 32 && of.id.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !plain {
             return Err(none());
         }
-        let seen = self.see(&names::upload(&at.id, of.key, of.id))?.ok_or_else(none)?;
-        Ok((at, seen))
+        self.see(&names::upload(&of.at.id, of.key, of.id))?.ok_or_else(none)
     }
 
     /// Puts a part; one of the same number is replaced.
@@ -94,7 +106,7 @@ impl Gate {
         body: &mut dyn Incoming,
     ) -> Result<PartRecord> {
         check_number(number)?;
-        let (at, _) = self.upload(of)?;
+        let at = of.at;
         let id = format!("{}-{number:05}-{}", of.id, &fresh_id()[..8]);
         let data = names::data(&at.id, of.key, &id);
         let size = body.length();
@@ -124,8 +136,7 @@ impl Gate {
 
     /// Lists the parts of an upload in order, those after a number.
     pub(crate) fn list_parts(&self, of: UploadOf<'_>, after: u32) -> Result<Vec<PartRecord>> {
-        let (at, _) = self.upload(of)?;
-        let names = self.names(&names::parts(&at.id, of.id))?;
+        let names = self.names(&names::parts(&of.at.id, of.id))?;
         let parts = self.see_all::<PartRecord>(&names)?.into_iter().flatten();
         Ok(parts.filter(|part| part.number > after).collect())
     }
@@ -135,56 +146,44 @@ impl Gate {
         &self,
         of: UploadOf<'_>,
         named: &[NamedPart],
-        expected: Option<&Checksum>,
+        expected: &Expected,
         conditions: &Conditions,
     ) -> Result<ObjectRecord> {
-        let (at, seen) = match self.upload(of) {
-            // A client that did not hear of its end asks again.
-            Err(error) if error.code == Code::NoSuchUpload => return self.completed(of, error),
-            found => found?,
-        };
-        let parts = self.chosen(&at, of, named)?;
-        let record = whole(of, &seen.record, parts, expected)?;
-        let name = names::upload(&at.id, of.key, of.id);
-        let marked = UploadRecord { completing: true, ..seen.record };
-        let Written::Done(mark) = self.write(&name, &marked, &[], Some(seen.run))? else {
-            return Err(contended());
-        };
-        let there = self.see::<ObjectRecord>(&names::record(&at.id, of.key))?;
-        let done = there.is_some_and(|there| there.record.upload.as_deref() == Some(of.id));
-        let refused = conditions.check(None).is_err() || *conditions != Conditions::default();
-        if !done {
-            let end = self.commit_parts(&at, of, &record, conditions);
-            if let Err(error) = end {
-                if refused && error.code == Code::PreconditionFailed {
+        let name = names::upload(&of.at.id, of.key, of.id);
+        for _ in 0..RETRIES {
+            let seen = match self.upload(of) {
+                // A client that did not hear of its end asks again.
+                Err(error) if error.code == Code::NoSuchUpload => return self.completed(of, error),
+                found => found?,
+            };
+            let parts = self.chosen(of, &seen.record, named)?;
+            let record = whole(of, &seen.record, parts, expected)?;
+            let marked = UploadRecord { completing: true, ..seen.record };
+            let Written::Done(mark) = self.write(&name, &marked, &[], Some(seen.run))? else {
+                continue;
+            };
+            if let Err(error) = self.commit((of.bucket, of.at), of.key, &record, &[], conditions) {
+                if error.code == Code::PreconditionFailed {
                     // It may be aborted, or completed otherwise.
                     let open = UploadRecord { completing: false, ..marked };
                     self.write(&name, &open, &[], Some(mark))?;
                 }
                 return Err(error);
             }
+            // Another completion, of other parts, may have been faster: its parts stay.
+            let there = self.see::<ObjectRecord>(&names::record(&of.at.id, of.key))?;
+            let there = there.filter(|there| there.record.upload.as_deref() == Some(of.id));
+            let record = there.map_or(record, |there| there.record);
+            self.discard(&[name]);
+            self.forget_parts(of, &record)?;
+            return Ok(record);
         }
-        self.forget_upload(&at, of, &record)?;
-        Ok(record)
-    }
-
-    /// Makes the object of an upload the one in force; its parts stay whatever happens.
-    fn commit_parts(
-        &self,
-        at: &BucketRecord,
-        of: UploadOf<'_>,
-        record: &ObjectRecord,
-        conditions: &Conditions,
-    ) -> Result<()> {
-        let there = self.see::<ObjectRecord>(&names::record(&at.id, of.key))?;
-        conditions.check(there.as_ref().map(|there| &there.record))?;
-        self.commit((of.bucket, at), of.key, record, &[], conditions)
+        Err(contended())
     }
 
     /// An upload that is not there: it may have become the object that is.
     fn completed(&self, of: UploadOf<'_>, error: GateError) -> Result<ObjectRecord> {
-        let at = self.bucket(of.bucket)?;
-        match self.see::<ObjectRecord>(&names::record(&at.id, of.key))? {
+        match self.see::<ObjectRecord>(&names::record(&of.at.id, of.key))? {
             Some(there) if there.record.upload.as_deref() == Some(of.id) => Ok(there.record),
             _ => Err(error),
         }
@@ -193,8 +192,8 @@ impl Gate {
     /// The parts that a client named, as they were put.
     fn chosen(
         &self,
-        at: &BucketRecord,
         of: UploadOf<'_>,
+        upload: &UploadRecord,
         named: &[NamedPart],
     ) -> Result<Vec<PartRecord>> {
         if named.is_empty() || named.len() > MAX_PARTS as usize {
@@ -204,7 +203,8 @@ impl Gate {
             return Err(GateError::new(Code::InvalidPartOrder, "parts: they are not in order"));
         }
         let wanted: Vec<String> =
-            named.iter().map(|part| names::part(&at.id, of.id, part.number)).collect();
+            named.iter().map(|part| names::part(&of.at.id, of.id, part.number)).collect();
+        let composite = upload.checksum_kind.is_some() && !upload.checksum_full;
         let found = self.see_all::<PartRecord>(&wanted)?;
         let mut parts = Vec::with_capacity(named.len());
         for (named, found) in named.iter().zip(found) {
@@ -212,12 +212,22 @@ impl Gate {
                 GateError::new(Code::InvalidPart, format!("part {}: {why}", named.number))
             };
             let part = found.ok_or_else(|| wrong("it was not uploaded"))?;
-            let has = part.checksum.as_ref().map(|checksum| &checksum.value);
             if part.etag != named.etag {
                 return Err(wrong("it has another entity tag"));
             }
-            if named.checksum.is_some() && has.is_some() && named.checksum.as_ref() != has {
-                return Err(wrong("it has another checksum"));
+            match (&named.checksum, &part.checksum) {
+                (Some(named), Some(has)) if named.kind == has.kind && named.value != has.value => {
+                    return Err(wrong("it has another checksum"));
+                }
+                (Some(named), Some(has)) if named.kind != has.kind => {
+                    let why = format!("checksum: that of the part is {}", has.kind);
+                    return Err(GateError::new(Code::BadDigest, why));
+                }
+                (None, _) if composite => {
+                    let why = format!("part {}: its checksum is not given", part.number);
+                    return Err(GateError::new(Code::InvalidRequest, why));
+                }
+                _ => {}
             }
             parts.push(part);
         }
@@ -231,40 +241,23 @@ impl Gate {
     /// Aborts an upload, and removes its parts.
     pub(crate) fn abort(&self, of: UploadOf<'_>) -> Result<()> {
         for _ in 0..RETRIES {
-            let (at, seen) = self.upload(of)?;
+            let seen = self.upload(of)?;
             if seen.record.completing {
                 let why = "upload: it is being completed; complete it again to end it";
                 return Err(GateError::new(Code::OperationAborted, why));
             }
-            let name = names::upload(&at.id, of.key, of.id);
+            let name = names::upload(&of.at.id, of.key, of.id);
             if let Written::Done(_) = self.remove(&name, seen.run)? {
-                return self.forget_parts(&at, of, &ObjectRecord::default());
+                return self.forget_parts(of, &ObjectRecord::default());
             }
         }
         Err(contended())
     }
 
-    /// Removes what is left of an upload that became an object.
-    fn forget_upload(
-        &self,
-        at: &BucketRecord,
-        of: UploadOf<'_>,
-        object: &ObjectRecord,
-    ) -> Result<()> {
-        let name = names::upload(&at.id, of.key, of.id);
-        self.discard(&[name]);
-        self.forget_parts(at, of, object)
-    }
-
     /// Removes the records of an upload's parts, and data that is not an object's.
-    fn forget_parts(
-        &self,
-        at: &BucketRecord,
-        of: UploadOf<'_>,
-        object: &ObjectRecord,
-    ) -> Result<()> {
-        let mut names = self.names(&names::parts(&at.id, of.id))?;
-        let prefix = names::data(&at.id, of.key, of.id);
+    fn forget_parts(&self, of: UploadOf<'_>, object: &ObjectRecord) -> Result<()> {
+        let mut names = self.names(&names::parts(&of.at.id, of.id))?;
+        let prefix = names::data(&of.at.id, of.key, of.id);
         let data = self.names(&prefix)?;
         let keeps = |name: &String| {
             let id = name.rsplit('/').next().unwrap_or_default();
@@ -297,18 +290,27 @@ fn whole(
     of: UploadOf<'_>,
     upload: &UploadRecord,
     parts: Vec<PartRecord>,
-    expected: Option<&Checksum>,
+    expected: &Expected,
 ) -> Result<ObjectRecord> {
+    let size = parts.iter().map(|part| part.size).sum();
+    let wrong = |why: &str| Err(GateError::new(Code::InvalidRequest, why));
+    if expected.size.is_some_and(|expected| expected != size) {
+        return wrong("x-amz-mp-object-size: the parts have another size");
+    }
+    let declared = upload.checksum_kind.is_some();
+    if declared && expected.full.is_some_and(|full| full != upload.checksum_full) {
+        return wrong("x-amz-checksum-type: the upload was begun with another one");
+    }
     let mut sums = Vec::with_capacity(16 * parts.len());
     for part in &parts {
         sums.extend(digest::unhex(&part.etag).unwrap_or_default());
     }
     let etag = format!("{}-{}", digest::hex(&digest::md5(&sums)), parts.len());
-    let checksum = match upload.checksum_full {
+    let checksum = match upload.checksum_full || !declared {
         true => full(&parts),
         false => composite(&parts),
     };
-    if let (Some(expected), Some(found)) = (expected, &checksum)
+    if let (true, Some(expected), Some(found)) = (declared, &expected.checksum, &checksum)
         && expected.kind == found.kind
         && expected.value != found.value
     {
@@ -316,7 +318,7 @@ fn whole(
         return Err(GateError::new(Code::BadDigest, why));
     }
     Ok(ObjectRecord {
-        size: parts.iter().map(|part| part.size).sum(),
+        size,
         etag,
         modified_ms: now_ms(),
         headers: upload.headers.clone(),
@@ -324,6 +326,7 @@ fn whole(
         checksum,
         parts,
         upload: Some(of.id.to_owned()),
+        tags: upload.tags.clone(),
     })
 }
 

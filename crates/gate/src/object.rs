@@ -55,12 +55,14 @@ pub struct NewObject {
     pub headers: BTreeMap<String, String>,
     /// The user's own metadata.
     pub meta: BTreeMap<String, String>,
+    /// Tags.
+    pub tags: BTreeMap<String, String>,
     /// Demands on what is there.
     pub conditions: Conditions,
 }
 
 /// Data that is on its way from a client; its end comes only when all of it was verified.
-pub(crate) trait Incoming: Source {
+pub(crate) trait Incoming: Read + Send {
     /// Returns how many bytes it has.
     fn length(&self) -> u64;
 
@@ -75,12 +77,11 @@ impl Gate {
     /// Puts an object: it is durable and whole when this returns, or not there.
     pub(crate) fn put_object(
         &self,
-        (bucket, key): (&str, &str),
+        (bucket, at, key): (&str, &BucketRecord, &str),
         new: NewObject,
         body: &mut dyn Incoming,
     ) -> Result<ObjectRecord> {
         names::check_key(key)?;
-        let at = self.bucket(bucket)?;
         if new.conditions != Conditions::default() {
             // Before much is read; what counts is the look at the end.
             let seen = self.see::<ObjectRecord>(&names::record(&at.id, key))?;
@@ -110,7 +111,7 @@ impl Gate {
             });
         }
         let (md5, checksum) = body.verified();
-        let NewObject { headers, meta, conditions } = new;
+        let NewObject { headers, meta, tags, conditions } = new;
         let record = ObjectRecord {
             size,
             etag: digest::hex(&md5),
@@ -120,8 +121,9 @@ impl Gate {
             checksum,
             parts,
             upload: None,
+            tags,
         };
-        self.commit((bucket, &at), key, &record, &small, &conditions)?;
+        self.commit((bucket, at), key, &record, &small, &conditions)?;
         Ok(record)
     }
 
@@ -173,15 +175,15 @@ impl Gate {
         };
         for _ in 0..RETRIES {
             let seen = self.see::<ObjectRecord>(&name)?;
+            let there = seen.as_ref().and_then(|seen| seen.record.upload.as_ref());
+            if record.upload.is_some() && there == record.upload.as_ref() {
+                return Ok(());
+            }
             if let Err(error) = conditions.check(seen.as_ref().map(|seen| &seen.record)) {
                 self.discard(&own);
                 return Err(error);
             }
             if let Some(id) = &record.upload {
-                let there = seen.as_ref().and_then(|seen| seen.record.upload.as_ref());
-                if there == Some(id) {
-                    return Ok(());
-                }
                 // In this order: another completion ends the upload after its own commit only, and
                 // the write below would meet that.
                 let upload = names::upload(&at.id, key, id);
@@ -361,20 +363,6 @@ impl Read for Copied {
     }
 }
 
-impl Source for Copied {
-    fn size(&self) -> Option<u64> {
-        Some(self.length)
-    }
-
-    fn identity(&self) -> Option<[u8; 16]> {
-        None
-    }
-
-    fn changed(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-}
-
 impl Incoming for Copied {
     fn length(&self) -> u64 {
         self.length
@@ -385,10 +373,6 @@ impl Incoming for Copied {
     }
 
     fn verified(&self) -> ([u8; 16], Option<Checksum>) {
-        let named = self.digests.named.clone().map(|hasher| Checksum {
-            kind: hasher.kind().name().to_owned(),
-            value: digest::to_base64(&hasher.finish()),
-        });
-        (self.digests.md5(), named)
+        (self.digests.md5(), self.digests.named.clone().map(digest::Hasher::checksum))
     }
 }

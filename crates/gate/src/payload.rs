@@ -6,7 +6,6 @@
 
 use std::io::{self, BufRead, Read};
 
-use kiln_stripe::Source;
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::{self, Digests, Kind};
@@ -37,6 +36,8 @@ pub(crate) struct Announced {
     md5: Option<Vec<u8>>,
     /// The checksum that the client named, and its value, unless that follows the payload.
     checksum: Option<(Kind, Option<Vec<u8>>)>,
+    /// The checksum follows the payload.
+    trailed: bool,
 }
 
 impl Announced {
@@ -57,7 +58,7 @@ impl Announced {
         }
         let plain = !chunked && claim != "UNSIGNED-PAYLOAD";
         if plain && digest::unhex(claim).is_none_or(|bytes| bytes.len() != 32) {
-            return Err(wrong(Code::InvalidArgument, "x-amz-content-sha256: it is no SHA-256"));
+            return Err(wrong(Code::InvalidRequest, "x-amz-content-sha256: it is no SHA-256"));
         }
         let length = match chunked {
             true => req.header("x-amz-decoded-content-length"),
@@ -65,7 +66,7 @@ impl Announced {
         };
         let length: u64 = match length.map(str::parse) {
             Some(Ok(length)) => length,
-            Some(Err(_)) => return Err(wrong(Code::InvalidArgument, "length: it is no number")),
+            Some(Err(_)) => return Err(wrong(Code::MissingContentLength, "length: no number")),
             None => return Err(wrong(Code::MissingContentLength, "length: it is not there")),
         };
         if length > MAX_PUT {
@@ -81,8 +82,24 @@ impl Announced {
             signed_chunks: chunked && claim.contains("HMAC"),
             sha256: plain.then(|| claim.to_ascii_lowercase()),
             md5: md5.transpose()?,
-            checksum: named_checksum(req)?,
+            checksum: None,
+            trailed: false,
         })
+    }
+
+    /// Adds the checksum that the request names of its payload.
+    ///
+    /// # Errors
+    /// [`Code::InvalidRequest`]: several, unknown ones, or a value that is none.
+    pub(crate) fn with_checksum(self, req: &Request) -> Result<Announced> {
+        let checksum = named_checksum(req)?;
+        let trailed = matches!(checksum, Some((_, None)));
+        Ok(Announced { checksum, trailed, ..self })
+    }
+
+    /// Returns the algorithm of the checksum that the client named.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        self.checksum.as_ref().map(|(kind, _)| *kind)
     }
 }
 
@@ -99,14 +116,21 @@ fn named_checksum(req: &Request) -> Result<Option<(Kind, Option<Vec<u8>>)>> {
             return Err(GateError::new(Code::InvalidRequest, "checksums: only one can be given"));
         }
     }
-    if found.is_none()
-        && let Some(trailer) = req.header("x-amz-trailer")
-    {
+    if let Some(trailer) = req.header("x-amz-trailer") {
         let kind = Kind::of_header(&trailer.trim().to_ascii_lowercase());
         let unknown = || GateError::new(Code::InvalidRequest, "x-amz-trailer: it is no checksum");
-        found = Some((kind.ok_or_else(unknown)?, None));
+        if found.replace((kind.ok_or_else(unknown)?, None)).is_some() {
+            return Err(GateError::new(Code::InvalidRequest, "checksums: only one can be given"));
+        }
     }
-    Ok(found)
+    let asked = req.header("x-amz-sdk-checksum-algorithm").and_then(Kind::parse);
+    match (asked, &found) {
+        (Some(asked), Some((kind, _))) if asked != *kind => {
+            let why = "x-amz-sdk-checksum-algorithm: the checksum is of another algorithm";
+            Err(GateError::new(Code::InvalidRequest, why))
+        }
+        _ => Ok(found),
+    }
 }
 
 /// A payload that is read.
@@ -130,13 +154,23 @@ struct Chunk {
 }
 
 impl<R: BufRead> Payload<R> {
-    /// Reads a payload; `signer` checks the signatures of its chunks.
-    pub(crate) fn new(raw: R, announced: Announced, signer: Option<Signer>) -> Payload<R> {
-        let named = announced.checksum.as_ref().map(|(kind, _)| *kind);
-        let digests = Digests::new(announced.sha256.is_some(), named);
+    /// Reads a payload; `signer` checks the signatures of its chunks, and `kind` is the checksum
+    /// that is made where the client named none.
+    pub(crate) fn new(
+        raw: R,
+        announced: Announced,
+        signer: Option<Signer>,
+        kind: Option<Kind>,
+    ) -> Payload<R> {
+        let digests = Digests::new(announced.sha256.is_some(), announced.kind().or(kind));
         let signer = signer.filter(|_| announced.signed_chunks);
         let (chunk, failed) = (None, None);
         Payload { raw, announced, signer, digests, got: 0, chunk, ended: false, failed }
+    }
+
+    /// Returns the algorithm of the checksum that the client named.
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        self.announced.kind()
     }
 
     fn next(&mut self, buf: &mut [u8]) -> Result<usize> {
@@ -154,6 +188,9 @@ impl<R: BufRead> Payload<R> {
             let chunk = self.chunk_head()?;
             if chunk.left == 0 {
                 self.check_chunk(chunk)?;
+                if self.got != self.announced.length {
+                    return Err(incomplete("it has another length than was announced"));
+                }
                 self.trailers()?;
                 return self.finish().map(|()| 0);
             }
@@ -240,14 +277,23 @@ impl<R: BufRead> Payload<R> {
                 continue;
             }
             lines += &format!("{name}:{value}\n");
-            if let Some((kind, expected)) = &mut self.announced.checksum
-                && name == kind.header()
-            {
-                let bytes = digest::from_base64(value).filter(|bytes| bytes.len() == kind.bytes());
-                *expected = Some(bytes.ok_or_else(|| {
-                    GateError::new(Code::InvalidRequest, format!("{name}: it is invalid"))
-                })?);
+            match &mut self.announced.checksum {
+                Some((kind, expected)) if name == kind.header() && self.announced.trailed => {
+                    let bytes = digest::from_base64(value);
+                    let bytes = bytes.filter(|bytes| bytes.len() == kind.bytes());
+                    *expected = Some(bytes.ok_or_else(|| {
+                        GateError::new(Code::InvalidRequest, format!("{name}: it is invalid"))
+                    })?);
+                }
+                _ => {
+                    let why = format!("trailer: {name:?} is not what x-amz-trailer names");
+                    return Err(GateError::new(Code::MalformedTrailerError, why));
+                }
             }
+        }
+        if matches!(self.announced.checksum, Some((_, None))) {
+            let why = "trailer: the checksum that x-amz-trailer names is missing";
+            return Err(GateError::new(Code::MalformedTrailerError, why));
         }
         match (&self.signer, signature) {
             (Some(signer), Some(signature)) => signer.check_trailer(&lines, &signature),
@@ -302,20 +348,6 @@ impl<R: BufRead> Read for Payload<R> {
     }
 }
 
-impl<R: BufRead + Send> Source for Payload<R> {
-    fn size(&self) -> Option<u64> {
-        Some(self.announced.length)
-    }
-
-    fn identity(&self) -> Option<[u8; 16]> {
-        None
-    }
-
-    fn changed(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-}
-
 impl<R: BufRead + Send> Incoming for Payload<R> {
     fn length(&self) -> u64 {
         self.announced.length
@@ -326,11 +358,7 @@ impl<R: BufRead + Send> Incoming for Payload<R> {
     }
 
     fn verified(&self) -> ([u8; 16], Option<Checksum>) {
-        let named = self.digests.named.clone().map(|hasher| Checksum {
-            kind: hasher.kind().name().to_owned(),
-            value: digest::to_base64(&hasher.finish()),
-        });
-        (self.digests.md5(), named)
+        (self.digests.md5(), self.digests.named.clone().map(digest::Hasher::checksum))
     }
 }
 
@@ -350,11 +378,12 @@ mod tests {
             builder = builder.header(*name, *value);
         }
         let head = builder.body(()).unwrap().into_parts().0;
-        Announced::of(&Request::new(&head).unwrap(), claim)
+        let req = Request::new(&head).unwrap();
+        Announced::of(&req, claim)?.with_checksum(&req)
     }
 
     fn read(raw: &[u8], announced: Announced, signer: Option<Signer>) -> Result<Vec<u8>> {
-        let mut payload = Payload::new(raw, announced, signer);
+        let mut payload = Payload::new(raw, announced, signer, None);
         let mut bytes = Vec::new();
         match payload.read_to_end(&mut bytes) {
             Ok(_) => Ok(bytes),
@@ -431,7 +460,8 @@ mod tests {
         assert_eq!(all(good).unwrap(), b"123456789");
         let code = |raw: &str| all(raw).unwrap_err().code;
         assert_eq!(code(&good.replace("y/Q5", "y/Q6")), Code::BadDigest);
-        assert_eq!(code("9\r\n123456789\r\n0\r\n\r\n"), Code::BadDigest);
+        assert_eq!(code("9\r\n123456789\r\n0\r\n\r\n"), Code::MalformedTrailerError);
+        assert_eq!(code(&good.replace("crc32:", "crc32c:")), Code::MalformedTrailerError);
         assert_eq!(code("5\r\n12345\r\n0\r\n\r\n"), Code::IncompleteBody);
         assert_eq!(code("ff\r\n12345\r\n0\r\n\r\n"), Code::IncompleteBody);
         assert_eq!(code("5\r\n123456\r\n0\r\n\r\n"), Code::IncompleteBody);
@@ -453,7 +483,7 @@ mod tests {
         assert_eq!(code(all("UNSIGNED-PAYLOAD", &good, b"abd")), Code::BadDigest);
         assert_eq!(code(all("UNSIGNED-PAYLOAD", &good[1..], b"abd")), Code::BadDigest);
         assert_eq!(code(all("UNSIGNED-PAYLOAD", &[], b"ab")), Code::IncompleteBody);
-        assert_eq!(code(all("abc", &[], b"abc")), Code::InvalidArgument);
+        assert_eq!(code(all("abc", &[], b"abc")), Code::InvalidRequest);
         assert_eq!(code(all("STREAMING-x", &[], b"abc")), Code::NotImplemented);
         assert_eq!(code(all(&sha, &[("content-md5", "x")], b"abc")), Code::InvalidDigest);
     }

@@ -40,6 +40,9 @@ pub struct ObjectRecord {
     /// The upload in parts that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload: Option<String>,
+    /// Tags.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// A checksum that a client gave and the server verified.
@@ -85,6 +88,9 @@ pub struct UploadRecord {
     pub headers: BTreeMap<String, String>,
     /// Metadata of the object that it will be.
     pub meta: BTreeMap<String, String>,
+    /// Tags of the object that it will be.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
     /// Algorithm of checksums that the client announced.
     pub checksum_kind: Option<String>,
     /// They are to be of the whole object.
@@ -102,6 +108,12 @@ pub struct BucketRecord {
     pub created_ms: u64,
     /// True while it is being removed: no put is acknowledged then.
     pub removing: bool,
+    /// Id of the access key that made it, which may do everything with it; empty: of none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
+    /// Documents that clients set and get back, by subresource: `policy`, `tagging`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub settings: BTreeMap<String, String>,
 }
 
 /// Makes a record's bytes.

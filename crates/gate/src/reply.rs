@@ -31,7 +31,11 @@ impl Reply {
     /// Makes the answer of an error.
     pub(crate) fn error(error: &GateError, path: &str, id: &str) -> Reply {
         let mut document = Writer::plain("Error");
-        document.show("Code", error.code).text("Message", &error.message);
+        let sentence = error.code.sentence();
+        document.show("Code", error.code).text("Message", sentence.unwrap_or(&error.message));
+        if sentence.is_some() {
+            document.text("Reason", &error.message);
+        }
         document.text("Resource", path).text("RequestId", id);
         Reply { status: error.code.status(), ..Reply::xml(document) }
     }

@@ -25,13 +25,7 @@ impl Request {
     pub(crate) fn new(head: &http::request::Parts) -> Result<Request> {
         let wrong = || GateError::new(Code::InvalidArgument, "URI: it is no text when decoded");
         let path = decoded(head.uri.path(), false).ok_or_else(wrong)?;
-        let mut query = Vec::new();
-        for word in head.uri.query().unwrap_or("").split('&').filter(|word| !word.is_empty()) {
-            let (name, value) = word.split_once('=').unwrap_or((word, ""));
-            let pair = (decoded(name, true), decoded(value, true));
-            let (Some(name), Some(value)) = pair else { return Err(wrong()) };
-            query.push((name, value));
-        }
+        let query = pairs(head.uri.query().unwrap_or("")).ok_or_else(wrong)?;
         let (method, mut headers) = (head.method.clone(), head.headers.clone());
         if !headers.contains_key("host")
             && let Some(host) = head.uri.authority()
@@ -65,6 +59,16 @@ impl Request {
             GateError::new(Code::InvalidArgument, format!("{name}: it is no number in range"))
         })
     }
+}
+
+/// Reads the words of a query, decoded.
+pub(crate) fn pairs(query: &str) -> Option<Vec<(String, String)>> {
+    let words = query.split('&').filter(|word| !word.is_empty());
+    let pair = |word: &str| {
+        let (name, value) = word.split_once('=').unwrap_or((word, ""));
+        Some((decoded(name, true)?, decoded(value, true)?))
+    };
+    words.map(pair).collect()
 }
 
 /// Decodes what is percent-encoded; in a query `+` is a blank.

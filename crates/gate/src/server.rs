@@ -9,7 +9,8 @@ mod channel;
 use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use http::Response;
@@ -17,9 +18,12 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
 
 use crate::access::AccessKey;
 use crate::calls::authenticated;
@@ -68,17 +72,43 @@ impl Default for Limits {
     }
 }
 
+/// Numbers of a server since its start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests by the hundreds of their status: 2, 3, 4, 5.
+    pub requests: [u64; 4],
+    /// Milliseconds from their heads to the heads of their answers.
+    pub millis: u64,
+    /// Bytes of payloads that clients announced.
+    pub received: u64,
+    /// Bytes of answers.
+    pub sent: u64,
+    /// Requests that are served now.
+    pub running: u64,
+    /// Connections.
+    pub connections: u64,
+}
+
 /// A running server; it ends with [`Server::end`].
-#[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
+    shared: Arc<Shared>,
     runtime: Runtime,
     stop: watch::Sender<bool>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Server").field(&self.address).finish()
+    }
+}
+
 /// All that requests share.
 struct Shared {
+    tls: RwLock<Option<Arc<ServerConfig>>>,
+    counts: [AtomicU64; 7],
+    places: Arc<Semaphore>,
     gate: Arc<Gate>,
     limits: Limits,
     slots: Arc<Semaphore>,
@@ -86,11 +116,16 @@ struct Shared {
 }
 
 impl Server {
-    /// Serves a pool on a socket that listens.
+    /// Serves a pool on a socket that listens, encrypted where a certificate is given.
     ///
     /// # Errors
     /// The system gives no threads, or the socket fails.
-    pub fn start(gate: Arc<Gate>, listener: TcpListener, limits: Limits) -> io::Result<Server> {
+    pub fn start(
+        gate: Arc<Gate>,
+        listener: TcpListener,
+        limits: Limits,
+        tls: Option<Arc<ServerConfig>>,
+    ) -> io::Result<Server> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             // Each request takes one thread, and the search for nodes.
@@ -106,15 +141,41 @@ impl Server {
         };
         let (stop, stopped) = watch::channel(false);
         let slots = Arc::new(Semaphore::new(limits.requests));
-        let shared = Arc::new(Shared { gate, limits, slots, keys: Mutex::default() });
+        let places = Arc::new(Semaphore::new(limits.connections));
+        let (tls, keys, counts) = (RwLock::new(tls), Mutex::default(), Default::default());
+        let shared = Arc::new(Shared { tls, counts, places, gate, limits, slots, keys });
         runtime.spawn(look_after(Arc::clone(&shared), stopped.clone()));
-        let accepting = runtime.spawn(accept(shared, listener, stopped));
-        Ok(Server { address, runtime, stop, accepting })
+        let accepting = runtime.spawn(accept(Arc::clone(&shared), listener, stopped));
+        Ok(Server { address, shared, runtime, stop, accepting })
     }
 
     /// Returns the address that is listened on.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Encrypts new connections with another certificate.
+    pub fn set_tls(&self, tls: Arc<ServerConfig>) {
+        *self.shared.tls.write().unwrap_or_else(PoisonError::into_inner) = Some(tls);
+    }
+
+    /// Returns a function that reads the server's numbers, also after its end.
+    pub fn counter(&self) -> impl Fn() -> Counts + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        move || {
+            let limits = &shared.limits;
+            let taken = |most: usize, slots: &Semaphore| (most - slots.available_permits()) as u64;
+            let [a, b, c, d, millis, received, sent] =
+                shared.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
+            Counts {
+                requests: [a, b, c, d],
+                millis,
+                received,
+                sent,
+                running: taken(limits.requests, &shared.slots),
+                connections: taken(limits.connections, &shared.places),
+            }
+        }
     }
 
     /// Accepts nothing more, and waits until requests that have begun are answered.
@@ -153,12 +214,11 @@ async fn accept(
     listener: tokio::net::TcpListener,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let places = Arc::new(Semaphore::new(shared.limits.connections));
     let mut connections = JoinSet::new();
     loop {
         let accepted = async {
             // Only closed semaphores fail, and this one never is.
-            let place = Arc::clone(&places).acquire_owned().await.ok();
+            let place = Arc::clone(&shared.places).acquire_owned().await.ok();
             (listener.accept().await, place)
         };
         let (socket, place) = tokio::select! {
@@ -167,12 +227,22 @@ async fn accept(
         };
         while connections.try_join_next().is_some() {}
         match socket {
-            Ok((socket, _)) => {
+            Ok((socket, peer)) => {
                 // Small answers are not held back.
                 let _ = socket.set_nodelay(true);
-                let connection = serve(Arc::clone(&shared), socket, stopped.clone());
+                let tls = shared.tls.read().unwrap_or_else(PoisonError::into_inner).clone();
+                let (shared, stopped) = (Arc::clone(&shared), stopped.clone());
                 connections.spawn(async move {
-                    connection.await;
+                    match tls.map(TlsAcceptor::from) {
+                        None => serve(shared, socket, peer, stopped).await,
+                        Some(tls) => {
+                            let idle = shared.limits.idle;
+                            match tokio::time::timeout(idle, tls.accept(socket)).await {
+                                Ok(Ok(socket)) => serve(shared, socket, peer, stopped).await,
+                                _ => tracing::debug!(%peer, "a connection was not encrypted"),
+                            }
+                        }
+                    }
                     drop(place);
                 });
             }
@@ -191,13 +261,14 @@ async fn accept(
 
 async fn serve(
     shared: Arc<Shared>,
-    socket: tokio::net::TcpStream,
+    socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    peer: SocketAddr,
     mut stopped: watch::Receiver<bool>,
 ) {
     let limits = shared.limits.clone();
     let service = service_fn(move |request| {
         let shared = Arc::clone(&shared);
-        async move { Ok::<_, std::convert::Infallible>(handle(shared, request).await) }
+        async move { Ok::<_, std::convert::Infallible>(handle(shared, request, peer).await) }
     });
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.idle);
@@ -217,10 +288,15 @@ async fn serve(
 }
 
 /// Serves one request.
-async fn handle(shared: Arc<Shared>, request: http::Request<Incoming>) -> Response<Body> {
+async fn handle(
+    shared: Arc<Shared>,
+    request: http::Request<Incoming>,
+    peer: SocketAddr,
+) -> Response<Body> {
     let (id, begun) = (fresh_id(), Instant::now());
     let (head, body) = request.into_parts();
-    let (method, path) = (head.method.clone(), head.uri.path().to_owned());
+    let (method, path, key) = (head.method.clone(), head.uri.path().to_owned(), key_of(&head));
+    let received = http_body::Body::size_hint(&body).exact().unwrap_or(0);
     let answered = answer(&shared, head, body, &id).await;
     let (reply, body) = answered.unwrap_or_else(|error| {
         if error.code.status() >= 500 {
@@ -229,8 +305,26 @@ async fn handle(shared: Arc<Shared>, request: http::Request<Incoming>) -> Respon
         (Reply::error(&error, &path, &id), None)
     });
     let (status, millis) = (reply.status, begun.elapsed().as_millis() as u64);
-    tracing::info!(%method, path, status, millis, id, "request");
+    let sent = match &body {
+        Some(body) => http_body::Body::size_hint(body).exact().unwrap_or(0),
+        None => reply.body.len() as u64,
+    };
+    // Queries, which may have signatures, are left out; so is all that could sign.
+    tracing::info!(%peer, key, %method, path, status, received, sent, millis, id, "request");
+    let class = usize::from(status / 100).clamp(2, 5) - 2;
+    for (at, more) in [(class, 1), (4, millis), (5, received), (6, sent)] {
+        shared.counts[at].fetch_add(more, Ordering::Relaxed);
+    }
     response(reply.with("x-amz-request-id", id), body, method == http::Method::HEAD)
+}
+
+/// The id of the access key that a request says it is of, for the log.
+fn key_of(head: &http::request::Parts) -> String {
+    let header = head.headers.get("authorization").and_then(|value| value.to_str().ok());
+    let text = header.or(head.uri.query()).unwrap_or_default();
+    let from = text.split_once("Credential=").map_or("", |(_, id)| id);
+    let id = from.split(|letter: char| !letter.is_ascii_alphanumeric()).next();
+    id.filter(|id| !id.is_empty()).unwrap_or("-").to_owned()
 }
 
 /// The answer as HTTP has it.

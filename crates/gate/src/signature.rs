@@ -10,7 +10,7 @@ use crate::times;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// SHA-256 of nothing.
-const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 /// Seconds that the clocks of client and server may differ.
 const MAX_SKEW: u64 = 15 * 60;
 /// Most seconds that a presigned URL is good for.
@@ -38,6 +38,11 @@ fn malformed(why: &str) -> GateError {
     GateError::new(Code::AuthorizationHeaderMalformed, format!("Authorization: {why}"))
 }
 
+fn version2() -> GateError {
+    let why = "signature: version 2 is not supported; use version 4";
+    GateError::new(Code::InvalidRequest, why)
+}
+
 impl Claim {
     /// Reads the signature of a request; `None`: it carries none.
     ///
@@ -51,25 +56,32 @@ impl Claim {
             return Claim::of_query(req).map(Some);
         }
         match req.word("AWSAccessKeyId") {
-            Some(_) => Err(malformed("version 2 of signatures is not supported; use version 4")),
+            Some(_) => Err(version2()),
             None => Ok(None),
         }
     }
 
     fn of_header(req: &Request, header: &str) -> Result<Claim> {
+        if header.starts_with("AWS ") {
+            return Err(version2());
+        }
         let words = header.strip_prefix(ALGORITHM).filter(|words| words.starts_with([' ', ',']));
-        let words = words.ok_or_else(|| malformed("only AWS4-HMAC-SHA256 is supported"))?;
+        let other =
+            || GateError::new(Code::InvalidArgument, "Authorization: it is not AWS4-HMAC-SHA256");
+        let words = words.ok_or_else(other)?;
         let field = |name: &str| {
             let mut words = words.split(',').map(str::trim);
             let found = words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
             found.ok_or_else(|| malformed(&format!("it has no {name}")))
         };
-        let time = match (req.header("x-amz-date"), req.header("date")) {
-            (Some(time), _) => time.to_owned(),
-            (None, Some(_)) => {
-                return Err(malformed("the time must be in x-amz-date"));
+        let time = req.header("x-amz-date").or(req.header("date")).unwrap_or_default();
+        let time = match (times::parse_basic(time), times::parse_http(time)) {
+            (None, Some(seconds)) => times::basic(seconds),
+            (None, None) => {
+                let why = "x-amz-date: it is not there, or no time";
+                return Err(GateError::new(Code::AccessDenied, why));
             }
-            _ => return Err(GateError::new(Code::AccessDenied, "x-amz-date: it is not there")),
+            _ => time.to_owned(),
         };
         let payload = req.header("x-amz-content-sha256").ok_or_else(|| {
             GateError::new(Code::InvalidRequest, "x-amz-content-sha256: it is not there")
@@ -148,7 +160,8 @@ impl Claim {
         for name in req.headers.keys().map(http::HeaderName::as_str) {
             let free = self.expires.is_some() && name == "x-amz-content-sha256";
             if name.starts_with("x-amz-") && !free && !self.signed.iter().any(|has| has == name) {
-                return Err(denied(&format!("the header {name} is not signed")));
+                let why = "There were headers present in the request which were not signed";
+                return Err(denied(&format!("{why}: {name}")));
             }
         }
         let signer = Signer::new(secret, &self.scope, &self.time);

@@ -31,6 +31,11 @@ pub(crate) fn parse_basic(text: &str) -> Option<u64> {
     seconds(strtime::parse("%Y%m%dT%H%M%SZ", text).ok()?.to_datetime().ok()?)
 }
 
+/// A time in seconds since 1970, as signatures have it.
+pub(crate) fn basic(seconds: u64) -> String {
+    strtime::format("%Y%m%dT%H%M%SZ", &zoned(seconds * 1000)).unwrap_or_default()
+}
+
 fn seconds(time: jiff::civil::DateTime) -> Option<u64> {
     let time = time.to_zoned(TimeZone::UTC).ok()?;
     u64::try_from(time.timestamp().as_second()).ok()
@@ -46,6 +51,7 @@ mod tests {
         assert_eq!(http(1_369_353_600_007), "Fri, 24 May 2013 00:00:00 GMT");
         assert_eq!(parse_http("Fri, 24 May 2013 00:00:00 GMT"), Some(1_369_353_600));
         assert_eq!(parse_basic("20130524T000000Z"), Some(1_369_353_600));
+        assert_eq!(basic(1_369_353_600), "20130524T000000Z");
         assert_eq!((parse_http("now"), parse_basic("2013")), (None, None));
     }
 }

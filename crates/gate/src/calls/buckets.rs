@@ -11,36 +11,59 @@ use crate::xml::Writer;
 
 /// Most objects that are removed by one request.
 const MAX_DELETED: usize = 1000;
+/// Most buckets of a page.
+const MAX_BUCKETS: u32 = 10_000;
+/// The region that clients are told: it means nothing here.
+const REGION: &str = "us-east-1";
 
 impl Call<'_> {
     pub(super) fn list_buckets(&mut self) -> Result<Reply> {
-        let buckets = self.gate.buckets()?;
-        let mine = buckets.iter().filter(|bucket| self.key.may(&bucket.name, Right::Read));
+        let most = self.req.number("max-buckets")?.unwrap_or(MAX_BUCKETS);
+        if !(1..=MAX_BUCKETS).contains(&most) {
+            return Err(GateError::new(Code::InvalidArgument, "max-buckets: it is 1 to 10000"));
+        }
+        let word = |name: &str| self.req.word(name).unwrap_or("");
+        let (prefix, token) = (word("prefix"), word("continuation-token"));
+        let mut buckets = self.gate.buckets()?;
+        buckets.retain(|bucket| {
+            let mine = bucket.owner == self.key.id || self.key.may(&bucket.name, Right::Read);
+            mine && bucket.name.starts_with(prefix) && bucket.name.as_str() > token
+        });
+        let next = (buckets.len() > most as usize).then(|| buckets[most as usize - 1].name.clone());
+        buckets.truncate(most as usize);
         let mut document = Writer::new("ListAllMyBucketsResult");
         let id = &self.key.id;
         document.within("Owner", |owner| {
             owner.text("ID", id).text("DisplayName", id);
         });
         document.within("Buckets", |list| {
-            for bucket in mine {
+            for bucket in &buckets {
                 list.within("Bucket", |one| {
                     one.text("Name", &bucket.name);
                     one.text("CreationDate", times::iso(bucket.created_ms));
+                    one.text("BucketRegion", REGION);
                 });
             }
         });
+        if !prefix.is_empty() {
+            document.text("Prefix", prefix);
+        }
+        if let Some(next) = next {
+            document.text("ContinuationToken", next);
+        }
         Ok(Reply::xml(document))
     }
 
     pub(super) fn head_bucket(&mut self, bucket: &str) -> Result<Reply> {
-        self.need(bucket, Right::Read)?;
-        self.gate.bucket(bucket)?;
-        Ok(Reply::new(200).with("x-amz-bucket-region", "us-east-1"))
+        self.need_read(bucket, None)?;
+        Ok(Reply::new(200).with("x-amz-bucket-region", REGION))
     }
 
     pub(super) fn create_bucket(&mut self, bucket: &str) -> Result<Reply> {
         names::check_bucket(bucket)?;
-        self.need(bucket, Right::Owner)?;
+        if !self.key.create && !self.key.may(bucket, Right::Owner) {
+            return Err(self.denied(bucket));
+        }
         stubs::refuse_unkept(self.req)?;
         if self.req.header("x-amz-bucket-object-lock-enabled") == Some("true") {
             let why = "object lock: the server does not have it";
@@ -48,9 +71,9 @@ impl Call<'_> {
         }
         if self.req.header("content-length").is_some_and(|length| length != "0") {
             // Any place is as good as another.
-            self.document("CreateBucketConfiguration")?;
+            self.document("CreateBucketConfiguration", true)?;
         }
-        self.gate.create_bucket(bucket)?;
+        self.gate.create_bucket(bucket, &self.key)?;
         Ok(Reply::new(200).with("location", format!("/{bucket}")))
     }
 
@@ -61,15 +84,14 @@ impl Call<'_> {
     }
 
     pub(super) fn delete_many(&mut self, bucket: &str) -> Result<Reply> {
-        self.need(bucket, Right::Write)?;
-        let request = self.document("Delete")?;
+        let at = self.need(bucket, Right::Write)?;
+        let request = self.document("Delete", true)?;
         let quiet = request.child("Quiet") == Some("true");
         let objects: Vec<_> = request.all("Object").collect();
         if objects.is_empty() || objects.len() > MAX_DELETED {
             let why = "document: it names no object, or more than 1000";
             return Err(GateError::new(Code::MalformedXML, why));
         }
-        let at = self.gate.bucket(bucket)?;
         let mut document = Writer::new("DeleteResult");
         for object in objects {
             // Keys keep their blanks.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::error::{Code, GateError, Result};
+use crate::multipart::check_number;
 use crate::object::Conditions;
 use crate::record::ObjectRecord;
 use crate::reply::Reply;
@@ -150,8 +151,7 @@ pub(super) fn range_of(header: Option<&str>, size: u64) -> Result<Option<Range<u
         return Ok(None);
     };
     let Some((first, last)) = spec.split_once('-') else { return Ok(None) };
-    let number = |text: &str| text.trim().parse::<u64>().ok();
-    let range = match (first.trim(), last.trim()) {
+    let range = match (first, last) {
         ("", last) => match number(last) {
             Some(last) => size.saturating_sub(last)..size,
             None => return Ok(None),
@@ -171,9 +171,32 @@ pub(super) fn range_of(header: Option<&str>, size: u64) -> Result<Option<Range<u
     }
 }
 
+/// Returns the number of the part that a read asks for.
+pub(super) fn part_number(req: &Request) -> Result<Option<u32>> {
+    let number = req.number("partNumber")?;
+    if number.is_some() && req.headers.contains_key("range") {
+        return Err(GateError::new(Code::InvalidRequest, "partNumber: with a Range"));
+    }
+    number.map(check_number).transpose()?;
+    Ok(number)
+}
+
+/// Returns the first and the last byte that a header of a copy names.
+pub(super) fn first_last(header: Option<&str>) -> Option<(u64, u64)> {
+    let (first, last) = header?.strip_prefix("bytes=")?.split_once('-')?;
+    let range = (number(first)?, number(last)?);
+    (range.0 <= range.1).then_some(range)
+}
+
+/// A number of digits only.
+fn number(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
+
 /// Returns the bytes of an object that a read asks for.
 pub(super) fn wanted(req: &Request, record: &ObjectRecord) -> Result<Wanted> {
-    if let Some(number) = req.number("partNumber")? {
+    if let Some(number) = part_number(req)? {
         let mut start = 0;
         for part in &record.parts {
             if part.number.max(1) == number {
@@ -183,7 +206,7 @@ pub(super) fn wanted(req: &Request, record: &ObjectRecord) -> Result<Wanted> {
         }
         return match number {
             1 => Ok(Wanted { range: 0..record.size, partial: record.size > 0 }),
-            _ => Err(GateError::new(Code::InvalidRange, "partNumber: there is none")),
+            _ => Err(GateError::new(Code::InvalidPartNumber, "partNumber: there is none")),
         };
     }
     Ok(match range_of(req.header("range"), record.size)? {
@@ -206,6 +229,9 @@ pub(super) fn answer(req: &Request, record: &ObjectRecord, wanted: &Wanted) -> R
         if let Some(value) = asked.or_else(|| record.headers.get(name).cloned()) {
             reply = reply.with(name, value);
         }
+    }
+    if !record.tags.is_empty() {
+        reply = reply.with("x-amz-tagging-count", record.tags.len().to_string());
     }
     for (name, value) in &record.meta {
         reply = reply.with(&format!("{META}{name}"), value);
@@ -240,12 +266,25 @@ mod tests {
         assert_eq!(of("bytes=-3").unwrap(), Some(7..10));
         assert_eq!(of("bytes=-30").unwrap(), Some(0..10));
         assert_eq!(of("bytes=9-18446744073709551615").unwrap(), Some(9..10));
-        for ignored in ["bytes=3-1", "bytes=a-b", "lines=1-2", "bytes=1-2,4-5", "bytes=", "-"] {
+        for ignored in [
+            "bytes=3-1",
+            "bytes= 3-4",
+            "bytes=+3-4",
+            "bytes=a-b",
+            "lines=1-2",
+            "bytes=1-2,4-5",
+            "bytes=",
+            "-",
+        ] {
             assert_eq!(of(ignored).unwrap(), None, "{ignored}");
         }
         for none in ["bytes=10-", "bytes=10-20", "bytes=-0"] {
             assert_eq!(of(none).unwrap_err().code, Code::InvalidRange, "{none}");
         }
         assert_eq!(range_of(None, 10).unwrap(), None);
+        assert_eq!(first_last(Some("bytes=0-3")), Some((0, 3)));
+        for bad in ["bytes=3-1", "bytes=1-", "bytes=-1", "0-3", "bytes=0-3,5-6"] {
+            assert_eq!(first_last(Some(bad)), None, "{bad}");
+        }
     }
 }

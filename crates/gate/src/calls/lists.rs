@@ -5,9 +5,10 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use crate::access::Right;
 use crate::calls::Call;
+use crate::calls::uploads::describe_upload;
 use crate::error::{Code, GateError, Result};
 use crate::listing::{Entry, ListRequest, Page};
-use crate::record::ObjectRecord;
+use crate::record::{BucketRecord, ObjectRecord};
 use crate::reply::Reply;
 use crate::request::{Request, encoded};
 use crate::times;
@@ -58,30 +59,32 @@ fn after_token(token: &str) -> Result<String> {
 
 impl Call<'_> {
     /// The page that a query asks for.
-    fn page_of(&self, bucket: &str, after: String) -> Result<(ListRequest, Page)> {
+    fn page_of(&self, at: &BucketRecord, after: String) -> Result<(ListRequest, Page)> {
         let req = self.req;
         let word = |name: &str| req.word(name).unwrap_or("").to_owned();
         let most = req.number("max-keys")?.unwrap_or(MAX_PAGE).min(MAX_PAGE) as usize;
         let (prefix, delimiter) = (word("prefix"), word("delimiter"));
         let list = ListRequest { prefix, delimiter, after, most };
-        let page = self.gate.list(&self.gate.bucket(bucket)?, &list)?;
+        let page = self.gate.list(at, &list)?;
         Ok((list, page))
     }
 
     pub(super) fn list_objects(&mut self, bucket: &str) -> Result<Reply> {
-        self.need(bucket, Right::Read)?;
+        let at = self.need_read(bucket, None)?;
         let texts = Texts::of(self.req)?;
         let second = self.req.word("list-type") == Some("2");
         let word = |name: &str| self.req.word(name).unwrap_or("");
         let token = self.req.word("continuation-token");
         let after = match (second, token) {
-            (true, Some(token)) => after_token(token)?,
-            (true, None) => word("start-after").to_owned(),
+            (true, Some(token)) if !token.is_empty() => after_token(token)?,
+            (true, _) => word("start-after").to_owned(),
             _ => word("marker").to_owned(),
         };
-        let (list, page) = self.page_of(bucket, after)?;
+        let (list, page) = self.page_of(&at, after)?;
         let mut document = Writer::new("ListBucketResult");
-        document.text("Name", bucket).text("Prefix", texts.show(&list.prefix));
+        // Clients decode it in the second version only.
+        let prefix = if second { texts.show(&list.prefix) } else { list.prefix.clone() };
+        document.text("Name", bucket).text("Prefix", prefix);
         document.show("MaxKeys", list.most).show("IsTruncated", page.next.is_some());
         texts.note(&mut document);
         if !list.delimiter.is_empty() {
@@ -111,10 +114,10 @@ impl Call<'_> {
 
     /// Every object has one version, which is called `null`.
     pub(super) fn list_versions(&mut self, bucket: &str) -> Result<Reply> {
-        self.need(bucket, Right::Read)?;
+        let at = self.need(bucket, Right::Read)?;
         let texts = Texts::of(self.req)?;
         let after = self.req.word("key-marker").unwrap_or("").to_owned();
-        let (list, page) = self.page_of(bucket, after)?;
+        let (list, page) = self.page_of(&at, after)?;
         let mut document = Writer::new("ListVersionsResult");
         document.text("Name", bucket).text("Prefix", texts.show(&list.prefix));
         document.text("KeyMarker", texts.show(&list.after)).text("VersionIdMarker", "");
@@ -173,46 +176,65 @@ impl Call<'_> {
     }
 
     pub(super) fn list_uploads(&mut self, bucket: &str) -> Result<Reply> {
-        self.need(bucket, Right::Read)?;
+        let at = self.need(bucket, Right::Read)?;
         let texts = Texts::of(self.req)?;
         let word = |name: &str| self.req.word(name).unwrap_or("");
         let most = self.req.number("max-uploads")?.unwrap_or(MAX_PAGE).min(MAX_PAGE) as usize;
         let (prefix, delimiter) = (word("prefix"), word("delimiter"));
-        let marker = (word("key-marker"), word("upload-id-marker"));
-        let at = self.gate.bucket(bucket)?;
-        let mut uploads = self.gate.uploads(&at, prefix)?;
-        uploads.retain(|(key, id, _)| match marker.1 {
-            "" => marker.0.is_empty() || key.as_str() > marker.0,
-            _ => (key.as_str(), id.as_str()) > marker,
-        });
-        let more = uploads.len() > most;
-        uploads.truncate(most);
+        let (after, after_id) = (word("key-marker"), word("upload-id-marker"));
         let mut document = Writer::new("ListMultipartUploadsResult");
-        document.text("Bucket", bucket).text("KeyMarker", texts.show(marker.0));
-        document.text("UploadIdMarker", marker.1).text("Prefix", texts.show(prefix));
-        document.show("MaxUploads", most).show("IsTruncated", more);
+        document.text("Bucket", bucket).text("KeyMarker", texts.show(after));
+        document.text("UploadIdMarker", after_id).text("Prefix", texts.show(prefix));
+        document.show("MaxUploads", most);
         texts.note(&mut document);
-        if let (true, Some((key, id, _))) = (more, uploads.last()) {
-            document.text("NextKeyMarker", texts.show(key)).text("NextUploadIdMarker", id);
+        if !delimiter.is_empty() {
+            document.text("Delimiter", texts.show(delimiter));
         }
-        let mut groups: Vec<String> = Vec::new();
-        for (key, id, record) in &uploads {
-            let rest = &key[prefix.len()..];
-            if let Some(at) = rest.find(delimiter).filter(|_| !delimiter.is_empty()) {
-                groups.push(key[..prefix.len() + at + delimiter.len()].to_owned());
+        let (mut group, mut last, mut count) = (None, (String::new(), String::new()), 0);
+        let mut more = false;
+        for (key, id, record) in self.gate.uploads(&at, prefix)? {
+            let at = key[prefix.len()..].find(delimiter).filter(|_| !delimiter.is_empty());
+            let shown = at.map(|at| key[..prefix.len() + at + delimiter.len()].to_owned());
+            let behind = match (after_id, &shown) {
+                (_, Some(shown)) => shown.as_str() > after,
+                ("", None) => key.as_str() > after || after.is_empty(),
+                (_, None) => (key.as_str(), id.as_str()) > (after, after_id),
+            };
+            if !behind {
                 continue;
             }
-            document.within("Upload", |one| {
-                one.text("Key", texts.show(key)).text("UploadId", id);
-                one.text("StorageClass", "STANDARD");
-                one.text("Initiated", times::iso(record.begun_ms));
-            });
+            if shown.is_some() && shown == group {
+                last.1 = id;
+                continue;
+            }
+            more = count == most;
+            if more {
+                break;
+            }
+            count += 1;
+            match &shown {
+                Some(shown) => {
+                    document.within("CommonPrefixes", |one| {
+                        one.text("Prefix", texts.show(shown));
+                    });
+                    last = (shown.clone(), id);
+                }
+                None => {
+                    document.within("Upload", |one| {
+                        one.text("Key", texts.show(&key)).text("UploadId", &id);
+                        one.text("StorageClass", "STANDARD");
+                        one.text("Initiated", times::iso(record.begun_ms));
+                        describe_upload(one, &record);
+                    });
+                    last = (key, id);
+                }
+            }
+            group = shown;
         }
-        groups.dedup();
-        for group in groups {
-            document.within("CommonPrefixes", |one| {
-                one.text("Prefix", texts.show(&group));
-            });
+        document.show("IsTruncated", more);
+        if more && most > 0 {
+            document.text("NextKeyMarker", texts.show(&last.0));
+            document.text("NextUploadIdMarker", last.1);
         }
         Ok(Reply::xml(document))
     }

@@ -5,7 +5,6 @@ use std::io::Write;
 
 use kiln_stripe::PoolError;
 
-use crate::access::Right;
 use crate::calls::{Call, heads};
 use crate::error::{Code, GateError, Result};
 use crate::gate::Seen;
@@ -48,12 +47,12 @@ impl Call<'_> {
     /// The object that a request is about.
     pub(super) fn found(&self) -> Result<(BucketRecord, Seen<ObjectRecord>)> {
         let (bucket, key) = self.req.place();
-        self.need(bucket, Right::Read)?;
+        let at = self.need_read(bucket, Some(key))?;
+        heads::part_number(self.req)?;
         if self.req.word("versionId").is_some_and(|version| version != "null") {
             let why = "versionId: there are no versions";
             return Err(GateError::new(Code::InvalidArgument, why));
         }
-        let at = self.gate.bucket(bucket)?;
         let seen = self.gate.object(&at, key)?;
         Ok((at, seen))
     }
@@ -107,8 +106,6 @@ impl Call<'_> {
     }
 
     pub(super) fn object_attributes(&mut self) -> Result<Reply> {
-        let (_, seen) = self.found()?;
-        let record = &seen.record;
         let asked: Vec<&str> = self
             .req
             .headers
@@ -117,6 +114,19 @@ impl Call<'_> {
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(',').map(str::trim))
             .collect();
+        let (bucket, key) = self.req.place();
+        self.need_read(bucket, Some(key))?;
+        let known = ["ETag", "ObjectSize", "StorageClass", "Checksum", "ObjectParts"];
+        let wrong =
+            |code, why: &str| Err(GateError::new(code, format!("x-amz-object-attributes: {why}")));
+        match asked.iter().find(|name| !known.contains(name)) {
+            Some(&"") => return wrong(Code::InvalidRequest, "it is empty"),
+            Some(_) => return wrong(Code::InvalidArgument, "one of them is unknown"),
+            None if asked.is_empty() => return wrong(Code::InvalidRequest, "it is not there"),
+            None => {}
+        }
+        let (_, seen) = self.found()?;
+        let record = &seen.record;
         let mut document = Writer::new("GetObjectAttributesResponse");
         for name in asked {
             match name {
@@ -142,11 +152,7 @@ impl Call<'_> {
                         one.show("TotalPartsCount", record.parts.len());
                     });
                 }
-                "ObjectParts" => {}
-                _ => {
-                    let why = "x-amz-object-attributes: one of them is unknown";
-                    return Err(GateError::new(Code::InvalidArgument, why));
-                }
+                _ => {}
             }
         }
         Ok(Reply::xml(document).with("last-modified", times::http(record.modified_ms)))

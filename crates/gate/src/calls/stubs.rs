@@ -11,44 +11,15 @@ use crate::request::Request;
 use crate::xml::Writer;
 
 /// Words of a query that make it a request for something else than the object or bucket itself.
-const SUBRESOURCES: [&str; 32] = [
-    "uploadId",
-    "uploads",
-    "delete",
-    "attributes",
-    "versions",
-    "location",
-    "versioning",
-    "acl",
-    "policy",
-    "policyStatus",
-    "lifecycle",
-    "cors",
-    "object-lock",
-    "tagging",
-    "encryption",
-    "website",
-    "logging",
-    "notification",
-    "replication",
-    "requestPayment",
-    "accelerate",
-    "analytics",
-    "inventory",
-    "metrics",
-    "intelligent-tiering",
-    "ownershipControls",
-    "publicAccessBlock",
-    "retention",
-    "legal-hold",
-    "torrent",
-    "restore",
-    "select",
-];
+const SUBRESOURCES: &str = "uploadId uploads delete attributes versions location versioning \
+    acl policy policyStatus \
+    lifecycle cors object-lock tagging encryption website logging notification replication \
+    requestPayment accelerate analytics inventory metrics intelligent-tiering \
+    ownershipControls publicAccessBlock retention legal-hold torrent restore select";
 
 /// Returns the resource that a request is about, where it is not the object or bucket itself.
 pub(super) fn subresource(req: &Request) -> Option<&'static str> {
-    SUBRESOURCES.into_iter().find(|name| req.word(name).is_some())
+    SUBRESOURCES.split(' ').find(|name| req.word(name).is_some())
 }
 
 fn not_implemented(what: &str) -> GateError {
@@ -56,7 +27,7 @@ fn not_implemented(what: &str) -> GateError {
 }
 
 /// An answer that a thing was never set.
-fn unset(stub: &str) -> GateError {
+pub(super) fn unset(stub: &str) -> GateError {
     let code = match stub {
         "policy" | "policyStatus" => Code::NoSuchBucketPolicy,
         "lifecycle" => Code::NoSuchLifecycleConfiguration,
@@ -64,9 +35,36 @@ fn unset(stub: &str) -> GateError {
         "object-lock" | "retention" | "legal-hold" => Code::ObjectLockConfigurationNotFoundError,
         "encryption" => Code::ServerSideEncryptionConfigurationNotFoundError,
         "tagging" => Code::NoSuchTagSet,
+        "website" => Code::NoSuchWebsiteConfiguration,
+        "replication" => Code::ReplicationConfigurationNotFoundError,
+        "publicAccessBlock" => Code::NoSuchPublicAccessBlockConfiguration,
         _ => return not_implemented(stub),
     };
     GateError::new(code, format!("{stub}: it was never set"))
+}
+
+/// The one state of a bucket's resource, where S3 has a document for it.
+fn state(stub: &str) -> Option<Writer> {
+    Some(match stub {
+        "location" => Writer::new("LocationConstraint"),
+        "versioning" => Writer::new("VersioningConfiguration"),
+        "logging" => Writer::new("BucketLoggingStatus"),
+        "notification" => Writer::new("NotificationConfiguration"),
+        "accelerate" => Writer::new("AccelerateConfiguration"),
+        "requestPayment" => {
+            let mut document = Writer::new("RequestPaymentConfiguration");
+            document.text("Payer", "BucketOwner");
+            document
+        }
+        "ownershipControls" => {
+            let mut document = Writer::new("OwnershipControls");
+            document.within("Rule", |rule| {
+                rule.text("ObjectOwnership", "BucketOwnerEnforced");
+            });
+            document
+        }
+        _ => return None,
+    })
 }
 
 impl Call<'_> {
@@ -77,28 +75,34 @@ impl Call<'_> {
         stub: &str,
     ) -> Result<Reply> {
         let reading = *method == Method::GET || *method == Method::HEAD;
-        self.need(bucket, if reading { Right::Read } else { Right::Owner })?;
-        self.gate.bucket(bucket)?;
+        let at = self.need(bucket, if reading { Right::Read } else { Right::Owner })?;
         match (method, stub) {
-            (&Method::GET, "location") => Ok(Reply::xml(Writer::new("LocationConstraint"))),
-            (&Method::GET, "versioning") => Ok(Reply::xml(Writer::new("VersioningConfiguration"))),
             (&Method::GET, "acl") => Ok(self.acl()),
-            (&Method::GET, "logging") => Ok(Reply::xml(Writer::new("BucketLoggingStatus"))),
-            (&Method::GET, "notification") => {
-                Ok(Reply::xml(Writer::new("NotificationConfiguration")))
+            (&Method::GET, "policyStatus") if at.settings.contains_key("policy") => {
+                let mut document = Writer::new("PolicyStatus");
+                document.text("IsPublic", "true");
+                Ok(Reply::xml(document))
             }
-            (&Method::GET, stub) => Err(unset(stub)),
+            (&Method::GET, stub) => state(stub).map(Reply::xml).ok_or_else(|| unset(stub)),
             (&Method::PUT, "acl") => self.set_acl(),
             (&Method::PUT, "versioning") => {
-                let document = self.document("VersioningConfiguration")?;
+                let document = self.document("VersioningConfiguration", true)?;
                 match document.child("Status") {
                     Some("Enabled") => Err(not_implemented("versioning")),
                     _ => Ok(Reply::new(200)),
                 }
             }
-            (&Method::DELETE, "policy" | "lifecycle" | "cors" | "tagging" | "encryption") => {
-                Ok(Reply::new(204))
+            (&Method::PUT, "ownershipControls") => {
+                let document = self.document("OwnershipControls", true)?;
+                let rule = document.all("Rule").next();
+                check_ownership(rule.and_then(|rule| rule.child("ObjectOwnership")))?;
+                Ok(Reply::new(200))
             }
+            (
+                &Method::DELETE,
+                "cors" | "encryption" | "lifecycle" | "ownershipControls" | "publicAccessBlock"
+                | "website" | "replication",
+            ) => Ok(Reply::new(204)),
             _ => Err(not_implemented(stub)),
         }
     }
@@ -106,18 +110,12 @@ impl Call<'_> {
     pub(super) fn object_stub(&mut self, method: &Method, stub: &str) -> Result<Reply> {
         let (bucket, key) = self.req.place();
         let reading = *method == Method::GET || *method == Method::HEAD;
-        self.need(bucket, if reading { Right::Read } else { Right::Write })?;
-        self.gate.object(&self.gate.bucket(bucket)?, key)?;
+        let at = self.need(bucket, if reading { Right::Read } else { Right::Write })?;
+        self.gate.object(&at, key)?;
         match (method, stub) {
             (&Method::GET, "acl") => Ok(self.acl()),
-            (&Method::GET, "tagging") => {
-                let mut document = Writer::new("Tagging");
-                document.within("TagSet", |_| {});
-                Ok(Reply::xml(document))
-            }
             (&Method::GET, "retention" | "legal-hold") => Err(unset(stub)),
             (&Method::PUT, "acl") => self.set_acl(),
-            (&Method::DELETE, "tagging") => Ok(Reply::new(204)),
             (&Method::GET | &Method::PUT | &Method::POST, _) => Err(not_implemented(stub)),
             _ => Err(not_allowed()),
         }
@@ -146,32 +144,51 @@ impl Call<'_> {
         reply
     }
 
+    /// Lists of access are off, as S3's default has it: only what changes nothing is accepted.
     fn set_acl(&mut self) -> Result<Reply> {
-        match self.req.header("x-amz-acl") {
-            Some(_) => refuse_acl(self.req).map(|()| Reply::new(200)),
-            None => Err(not_implemented("access control lists other than private")),
+        refuse_acl(self.req)?;
+        if self.req.header("x-amz-acl").is_none() {
+            return Err(GateError::new(Code::AccessControlListNotSupported, "acl: a document"));
         }
+        Ok(Reply::new(200))
     }
 }
 
 /// Refuses a request that wants others to have access.
 pub(super) fn refuse_acl(req: &Request) -> Result<()> {
     let private = ["private", "bucket-owner-full-control", "bucket-owner-read"];
+    let others =
+        ["public-read", "public-read-write", "authenticated-read", "aws-exec-read", "log-delivery"];
     let grants = req.headers.keys().any(|name| name.as_str().starts_with("x-amz-grant-"));
+    let refused = |what| Err(GateError::new(Code::AccessControlListNotSupported, what));
     match req.header("x-amz-acl") {
-        Some(acl) if !private.contains(&acl) => Err(not_implemented("x-amz-acl")),
-        _ if grants => Err(not_implemented("x-amz-grant")),
+        Some(acl) if others.iter().any(|other| acl.starts_with(other)) => refused("x-amz-acl"),
+        Some(acl) if !private.contains(&acl) => {
+            Err(GateError::new(Code::InvalidArgument, "x-amz-acl: it is unknown"))
+        }
+        _ if grants => refused("x-amz-grant"),
         _ => Ok(()),
+    }
+}
+
+/// Refuses an ownership of objects with which lists of access would count.
+fn check_ownership(ownership: Option<&str>) -> Result<()> {
+    match ownership {
+        None | Some("BucketOwnerEnforced") => Ok(()),
+        Some("BucketOwnerPreferred" | "ObjectWriter") => {
+            Err(GateError::new(Code::AccessControlListNotSupported, "x-amz-object-ownership"))
+        }
+        Some(_) => Err(GateError::new(Code::InvalidArgument, "x-amz-object-ownership: unknown")),
     }
 }
 
 /// Refuses headers that promise what the server does not do.
 pub(super) fn refuse_unkept(req: &Request) -> Result<()> {
     refuse_acl(req)?;
+    check_ownership(req.header("x-amz-object-ownership"))?;
     let unkept = [
         "x-amz-server-side-encryption",
         "x-amz-object-lock-",
-        "x-amz-tagging",
         "x-amz-website-redirect-location",
         "x-amz-write-offset-bytes",
     ];

@@ -3,10 +3,10 @@
 use crate::access::Right;
 use crate::calls::writes::with_checksum;
 use crate::calls::{Call, heads};
-use crate::digest::Kind;
+use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};
-use crate::multipart::{MAX_PARTS, NamedPart, UploadOf};
-use crate::record::{Checksum, PartRecord};
+use crate::multipart::{Expected, MAX_PARTS, NamedPart, UploadOf};
+use crate::record::{BucketRecord, Checksum, PartRecord, UploadRecord};
 use crate::reply::Reply;
 use crate::times;
 use crate::xml::{Element, Writer};
@@ -16,9 +16,17 @@ const MAX_PAGE: u32 = 1000;
 
 impl<'a> Call<'a> {
     /// The upload that a request is about.
-    fn upload_of(&self) -> UploadOf<'a> {
+    fn upload_of<'b>(&self, at: &'b BucketRecord) -> UploadOf<'b>
+    where
+        'a: 'b,
+    {
         let (req, (bucket, key)) = (self.req, self.req.place());
-        UploadOf { bucket, key, id: req.word("uploadId").unwrap_or("") }
+        UploadOf { bucket, at, key, id: req.word("uploadId").unwrap_or("") }
+    }
+
+    /// The bucket of a request about an upload, if the key may change it.
+    fn upload_bucket(&self) -> Result<BucketRecord> {
+        self.need(self.req.place().0, Right::Write)
     }
 
     fn part_number(&self) -> Result<u32> {
@@ -27,17 +35,24 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn begin_upload(&mut self) -> Result<Reply> {
-        let place = self.req.place();
-        self.need(place.0, Right::Write)?;
+        let (place, at) = (self.req.place(), self.upload_bucket()?);
         let new = self.new_object()?;
         let kind = match self.req.header("x-amz-checksum-algorithm") {
-            Some(name) => Some(Kind::parse(name).ok_or_else(|| {
-                GateError::new(Code::InvalidRequest, "x-amz-checksum-algorithm: it is unknown")
-            })?),
+            Some(name) => Some(Kind::named(name)?),
             None => None,
         };
-        let full = self.req.header("x-amz-checksum-type") == Some("FULL_OBJECT");
-        let id = self.gate.begin_upload(place, new, kind, full)?;
+        let wrong = |why: &str| {
+            Err(GateError::new(Code::InvalidRequest, format!("x-amz-checksum-type: {why}")))
+        };
+        let full = match (self.full()?, kind) {
+            (Some(_), None) => return wrong("it needs x-amz-checksum-algorithm"),
+            (Some(true), Some(kind)) if kind.crc().is_none() => {
+                return wrong("the algorithm is COMPOSITE");
+            }
+            (Some(false), Some(Kind::Crc64Nvme)) => return wrong("the algorithm is FULL_OBJECT"),
+            (full, kind) => full.unwrap_or(kind == Some(Kind::Crc64Nvme)),
+        };
+        let id = self.gate.begin_upload((place.0, &at, place.1), new, kind, full)?;
         let mut document = Writer::new("InitiateMultipartUploadResult");
         document.text("Bucket", place.0).text("Key", place.1).text("UploadId", id);
         let reply = Reply::xml(document);
@@ -51,11 +66,34 @@ impl<'a> Call<'a> {
         })
     }
 
+    /// Reads the type of checksum that a request wants: of all bytes, or of the parts' checksums.
+    fn full(&self) -> Result<Option<bool>> {
+        match self.req.header("x-amz-checksum-type") {
+            None => Ok(None),
+            Some(text) if text.eq_ignore_ascii_case("FULL_OBJECT") => Ok(Some(true)),
+            Some(text) if text.eq_ignore_ascii_case("COMPOSITE") => Ok(Some(false)),
+            Some(_) => {
+                let why = "x-amz-checksum-type: it is FULL_OBJECT or COMPOSITE";
+                Err(GateError::new(Code::InvalidRequest, why))
+            }
+        }
+    }
+
     pub(super) fn put_part(&mut self) -> Result<Reply> {
-        let of = self.upload_of();
-        self.need(of.bucket, Right::Write)?;
-        let (number, gate) = (self.part_number()?, self.gate);
-        let part = gate.put_part(of, number, &mut self.payload()?)?;
+        let (number, gate, at) = (self.part_number()?, self.gate, self.upload_bucket()?);
+        let of = self.upload_of(&at);
+        let upload = gate.upload(of)?.record;
+        let kind = upload.checksum_kind.as_deref().and_then(Kind::parse);
+        let mut payload = self.payload(kind.unwrap_or(Kind::Crc64Nvme))?;
+        let given = payload.kind();
+        if let Some(kind) = kind
+            && (given.is_some_and(|given| given != kind)
+                || given.is_none() && !upload.checksum_full)
+        {
+            let why = format!("checksum: the upload was begun with {}", kind.name());
+            return Err(GateError::new(Code::InvalidRequest, why));
+        }
+        let part = gate.put_part(of, number, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", part.etag));
         Ok(match &part.checksum {
             Some(checksum) => with_checksum(reply, Some(checksum)),
@@ -64,23 +102,24 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn copy_part(&mut self) -> Result<Reply> {
-        let of = self.upload_of();
-        self.need(of.bucket, Right::Write)?;
-        let (number, source) = (self.part_number()?, self.copy_source()?);
+        let (number, at) = (self.part_number()?, self.upload_bucket()?);
+        let of = self.upload_of(&at);
+        let upload = self.gate.upload(of)?.record;
+        let source = self.copy_source()?;
         let size = source.seen.record.size;
         let header = self.req.header("x-amz-copy-source-range");
-        let range = match heads::range_of(header, size)? {
-            Some(range) => range,
-            None if header.is_some() => {
-                let why = "x-amz-copy-source-range: it is bytes=FIRST-LAST";
+        let range = match (header, heads::first_last(header)) {
+            (None, _) => 0..size,
+            (Some(_), Some((first, last))) if last < size => first..last + 1,
+            _ => {
+                let why = "x-amz-copy-source-range: it is bytes=FIRST-LAST within the source";
                 return Err(GateError::new(Code::InvalidArgument, why));
             }
-            None => 0..size,
         };
-        let (_, upload) = self.gate.upload(of)?;
-        let kind = upload.record.checksum_kind.as_deref().and_then(Kind::parse);
+        let kind = upload.checksum_kind.as_deref().and_then(Kind::parse);
+        let kind = kind.unwrap_or(Kind::Crc64Nvme);
         let (gate, from) = (self.gate, (&source.at, source.key.as_str()));
-        let part = gate.while_reading(from, &source.seen, range, kind, |body| {
+        let part = gate.while_reading(from, &source.seen, range, Some(kind), |body| {
             gate.put_part(of, number, body)
         })?;
         let mut document = Writer::new("CopyPartResult");
@@ -93,8 +132,9 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn list_parts(&mut self) -> Result<Reply> {
-        let of = self.upload_of();
-        self.need(of.bucket, Right::Read)?;
+        let at = self.need(self.req.place().0, Right::Read)?;
+        let of = self.upload_of(&at);
+        let upload = self.gate.upload(of)?.record;
         let most = self.req.number("max-parts")?.unwrap_or(MAX_PAGE).min(MAX_PAGE);
         let after = self.req.number("part-number-marker")?.unwrap_or(0);
         let mut parts = self.gate.list_parts(of, after)?;
@@ -104,6 +144,7 @@ impl<'a> Call<'a> {
         document.text("Bucket", of.bucket).text("Key", of.key).text("UploadId", of.id);
         document.show("PartNumberMarker", after).show("MaxParts", most);
         document.show("IsTruncated", more).text("StorageClass", "STANDARD");
+        describe_upload(&mut document, &upload);
         if let (true, Some(last)) = (more, parts.last()) {
             document.show("NextPartNumberMarker", last.number);
         }
@@ -114,28 +155,31 @@ impl<'a> Call<'a> {
     }
 
     pub(super) fn abort_upload(&mut self) -> Result<Reply> {
-        let of = self.upload_of();
-        self.need(of.bucket, Right::Write)?;
-        self.gate.abort(of)?;
+        let at = self.upload_bucket()?;
+        self.gate.abort(self.upload_of(&at))?;
         Ok(Reply::new(204))
     }
 
     pub(super) fn complete_upload(&mut self) -> Result<Reply> {
-        let of = self.upload_of();
-        self.need(of.bucket, Right::Write)?;
+        let at = self.upload_bucket()?;
+        let of = self.upload_of(&at);
         let conditions = heads::conditions(self.req)?;
-        let document = self.document("CompleteMultipartUpload")?;
+        let document = self.document("CompleteMultipartUpload", false)?;
         let named = document.all("Part").map(named_part).collect::<Result<Vec<_>>>()?;
         if named.len() > MAX_PARTS as usize {
             return Err(GateError::new(Code::MalformedXML, "document: it names too many parts"));
         }
-        let expected = Kind::ALL.into_iter().find_map(|kind| {
-            let value = self.req.header(&kind.header())?.to_owned();
-            Some(Checksum { kind: kind.name().to_owned(), value })
-        });
-        let record = self.gate.complete(of, &named, expected.as_ref(), &conditions)?;
+        let size = self.req.header("x-amz-mp-object-size").map(str::parse).transpose();
+        let size = size.map_err(|_| {
+            GateError::new(Code::InvalidRequest, "x-amz-mp-object-size: it is no number")
+        })?;
+        let checksum = checksum_of(|kind| self.req.header(&kind.header()))
+            .map_err(|error| GateError::new(Code::InvalidRequest, error.message))?;
+        let expected = Expected { checksum, full: self.full()?, size };
+        let record = self.gate.complete(of, &named, &expected, &conditions)?;
         let mut answer = Writer::new("CompleteMultipartUploadResult");
-        answer.text("Location", format!("/{}/{}", of.bucket, of.key));
+        let host = self.req.header("host").unwrap_or_default();
+        answer.text("Location", format!("http://{host}/{}/{}", of.bucket, of.key));
         answer.text("Bucket", of.bucket).text("Key", of.key);
         answer.text("ETag", format!("\"{}\"", record.etag));
         if let Some(checksum) = &record.checksum {
@@ -143,6 +187,14 @@ impl<'a> Call<'a> {
             answer.text("ChecksumType", checksum.of_type());
         }
         Ok(Reply::xml(answer))
+    }
+}
+
+/// The checksums that an upload was begun with.
+pub(super) fn describe_upload(one: &mut Writer, upload: &UploadRecord) {
+    if let Some(kind) = &upload.checksum_kind {
+        let of_type = if upload.checksum_full { "FULL_OBJECT" } else { "COMPOSITE" };
+        one.text("ChecksumAlgorithm", kind).text("ChecksumType", of_type);
     }
 }
 
@@ -155,14 +207,28 @@ fn describe(one: &mut Writer, part: &PartRecord) {
     }
 }
 
+/// The one checksum that is given.
+fn checksum_of<'t>(given: impl Fn(Kind) -> Option<&'t str>) -> Result<Option<Checksum>> {
+    let mut all = Kind::ALL.into_iter().filter_map(|kind| {
+        Some(Checksum { kind: kind.name().to_owned(), value: given(kind)?.to_owned() })
+    });
+    let (first, second) = (all.next(), all.next());
+    let is_good = |sum: &Checksum| {
+        let value = sum.value.split('-').next().and_then(digest::from_base64);
+        value.is_some_and(|value| Some(value.len()) == Kind::parse(&sum.kind).map(Kind::bytes))
+    };
+    match second.is_some() || !first.iter().all(is_good) {
+        true => Err(GateError::new(Code::InvalidArgument, "checksums: invalid, or more than one")),
+        false => Ok(first),
+    }
+}
+
 /// A part that a client names.
 fn named_part(part: &Element) -> Result<NamedPart> {
     let malformed = |why: &str| GateError::new(Code::MalformedXML, format!("part: {why}"));
     let number = part.child("PartNumber").and_then(|text| text.parse().ok());
     let number = number.ok_or_else(|| malformed("it has no number"))?;
     let etag = part.child("ETag").ok_or_else(|| malformed("it has no entity tag"))?;
-    let checksum = Kind::ALL
-        .into_iter()
-        .find_map(|kind| part.child(&format!("Checksum{}", kind.name())).map(str::to_owned));
+    let checksum = checksum_of(|kind| part.child(&format!("Checksum{}", kind.name())))?;
     Ok(NamedPart { number, etag: etag.trim_matches('"').to_owned(), checksum })
 }

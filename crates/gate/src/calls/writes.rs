@@ -1,7 +1,7 @@
 //! Objects put, copied and removed.
 
 use crate::access::Right;
-use crate::calls::{Call, heads, stubs};
+use crate::calls::{Call, heads, stubs, tags};
 use crate::digest::Kind;
 use crate::error::{Code, GateError, Result};
 use crate::gate::Seen;
@@ -40,27 +40,28 @@ impl Call<'_> {
     pub(super) fn new_object(&self) -> Result<NewObject> {
         stubs::refuse_unkept(self.req)?;
         let (headers, meta) = heads::kept(self.req)?;
-        Ok(NewObject { headers, meta, conditions: heads::conditions(self.req)? })
+        let tags = tags::of_header(self.req)?;
+        Ok(NewObject { headers, meta, tags, conditions: heads::conditions(self.req)? })
     }
 
     pub(super) fn put_object(&mut self) -> Result<Reply> {
-        let place = self.req.place();
-        self.need(place.0, Right::Write)?;
+        let (bucket, key) = self.req.place();
+        let at = self.need(bucket, Right::Write)?;
         let new = self.new_object()?;
         let gate = self.gate;
-        let record = gate.put_object(place, new, &mut self.payload()?)?;
+        let mut payload = self.payload(Kind::Crc64Nvme)?;
+        let record = gate.put_object((bucket, &at, key), new, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", record.etag));
         Ok(with_checksum(reply, record.checksum.as_ref()))
     }
 
     pub(super) fn delete_object(&mut self) -> Result<Reply> {
         let (bucket, key) = self.req.place();
-        self.need(bucket, Right::Write)?;
+        let at = self.need(bucket, Right::Write)?;
         if self.req.word("versionId").is_some_and(|version| version != "null") {
             let why = "versionId: there are no versions";
             return Err(GateError::new(Code::InvalidArgument, why));
         }
-        let at = self.gate.bucket(bucket)?;
         let conditions = heads::conditions(self.req)?;
         match self.gate.delete_object(&at, key, &conditions) {
             Err(error) if error.code == Code::NoSuchKey && conditions.if_match.is_none() => {}
@@ -84,8 +85,8 @@ impl Call<'_> {
         let path = decoded(header, false).ok_or_else(|| wrong("it is no text when decoded"))?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, key) = path.split_once('/').ok_or_else(|| wrong("it has no key"))?;
-        self.need(bucket, Right::Read)?;
-        let at = self.gate.bucket(bucket)?;
+        let at = self.need_read(bucket, Some(key))?;
+        let at = self.expected(at, "x-amz-source-expected-bucket-owner")?;
         let seen = self.gate.object(&at, key)?;
         if heads::is_known(self.req, &heads::COPY, &seen.record)? {
             let why = "x-amz-copy-source-if: the source is another";
@@ -101,17 +102,23 @@ impl Call<'_> {
 
     pub(super) fn copy_object(&mut self) -> Result<Reply> {
         let place = self.req.place();
-        self.need(place.0, Right::Write)?;
+        let at = self.need(place.0, Right::Write)?;
         let mut new = self.new_object()?;
-        let source = self.copy_source()?;
-        let replace = match self.req.header("x-amz-metadata-directive") {
-            None | Some("COPY") => false,
-            Some("REPLACE") => true,
+        let directive = |name: &str| match self.req.header(name) {
+            None | Some("COPY") => Ok(false),
+            Some("REPLACE") => Ok(true),
             Some(_) => {
-                let why = "x-amz-metadata-directive: it is COPY or REPLACE";
-                return Err(GateError::new(Code::InvalidArgument, why));
+                let why = format!("{name}: it is COPY or REPLACE");
+                Err(GateError::new(Code::InvalidArgument, why))
             }
         };
+        let replace = directive("x-amz-metadata-directive")?;
+        let replace_tags = directive("x-amz-tagging-directive")?;
+        let asked = match self.req.header("x-amz-checksum-algorithm") {
+            Some(name) => Some(Kind::named(name)?),
+            None => None,
+        };
+        let source = self.copy_source()?;
         if source.same && !replace {
             let why = "copy: onto itself it must replace the metadata";
             return Err(GateError::new(Code::InvalidRequest, why));
@@ -120,13 +127,16 @@ impl Call<'_> {
         if !replace {
             (new.headers, new.meta) = (record.headers.clone(), record.meta.clone());
         }
+        if !replace_tags {
+            new.tags.clone_from(&record.tags);
+        }
         let kept = record.checksum.as_ref().filter(|sum| sum.of_type() == "FULL_OBJECT");
-        let asked = self.req.header("x-amz-checksum-algorithm").and_then(Kind::parse);
-        let kind = asked.or_else(|| kept.and_then(|checksum| Kind::parse(&checksum.kind)));
+        let kept = kept.and_then(|checksum| Kind::parse(&checksum.kind));
+        let kind = asked.or(kept).unwrap_or(Kind::Crc64Nvme);
         let (range, gate) = (0..record.size, self.gate);
         let from = (&source.at, source.key.as_str());
-        let copy = gate.while_reading(from, &source.seen, range, kind, |body| {
-            gate.put_object(place, new, body)
+        let copy = gate.while_reading(from, &source.seen, range, Some(kind), |body| {
+            gate.put_object((place.0, &at, place.1), new, body)
         })?;
         let mut document = Writer::new("CopyObjectResult");
         document.text("ETag", format!("\"{}\"", copy.etag));

@@ -1,6 +1,7 @@
 //! `kiln s3`
 
 use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use kiln_gate::{AccessKey, Right};
@@ -16,8 +17,12 @@ Examples:
   kiln s3 key create admin --owner '*'           every bucket, those to come too
   kiln s3 key create backup --write backups      put, get, list and delete in one bucket
   kiln s3 key create reports --read logs --read sales
+  kiln s3 key create ci --create                 makes buckets, and owns those
   kiln s3 key list
   kiln s3 key revoke K10123456789ABCDEF01
+  kiln s3 bucket list
+  kiln s3 bucket public website                  everybody may get its objects
+  kiln s3 bucket public website --off
 
 Keys are kept in the pool. The secret is shown once, when the key is made. A key that is revoked is
 refused by all servers within two seconds.";
@@ -25,7 +30,7 @@ refused by all servers within two seconds.";
 /// Printed at an interrupt.
 pub const INTERRUPTED: &str = "kiln s3 key list shows the keys that there are";
 
-/// Access keys of the S3 server
+/// Access keys and buckets of the S3 server
 #[derive(Debug, Args)]
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct S3 {
@@ -38,6 +43,37 @@ enum Action {
     /// Make, list and revoke access keys
     #[command(subcommand)]
     Key(Key),
+    /// List buckets, and open them to everybody's reads
+    #[command(subcommand)]
+    Bucket(Bucket),
+    /// Remove data of puts that were cut short a day ago or longer, as servers do each hour
+    Sweep(List),
+}
+
+#[derive(Debug, Subcommand)]
+enum Bucket {
+    /// List buckets
+    List(List),
+    /// Let everybody get the objects of a bucket, without a key
+    Public(Public),
+}
+
+// Arguments; the summary is above.
+#[derive(Debug, Args)]
+struct Public {
+    /// Name of the bucket
+    bucket: String,
+
+    /// Let everybody list its objects, too
+    #[arg(long)]
+    list: bool,
+
+    /// Let nobody read it without a key again
+    #[arg(long, conflicts_with = "list")]
+    off: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
 }
 
 #[derive(Debug, Subcommand)]
@@ -67,6 +103,10 @@ struct Create {
     /// Bucket that it may make and remove, too
     #[arg(long, value_name = "BUCKET")]
     owner: Vec<String>,
+
+    /// It may make buckets of any name, and owns those that it made
+    #[arg(long)]
+    create: bool,
 
     #[command(flatten)]
     pool: PoolFlags,
@@ -98,12 +138,14 @@ struct Shown<'a> {
     name: &'a str,
     created_ms: u64,
     rights: &'a BTreeMap<String, Right>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    create: bool,
 }
 
 impl<'a> Shown<'a> {
     fn of(key: &'a AccessKey, secret: Option<&'a str>) -> Shown<'a> {
-        let AccessKey { id, name, created_ms, rights, .. } = key;
-        Shown { id, secret, name, created_ms: *created_ms, rights }
+        let AccessKey { id, name, created_ms, rights, create, .. } = key;
+        Shown { id, secret, name, created_ms: *created_ms, rights, create: *create }
     }
 }
 
@@ -117,13 +159,46 @@ struct Revoked<'a> {
     revoked: &'a str,
 }
 
+#[derive(Serialize)]
+struct Buckets {
+    buckets: Vec<kiln_gate::Bucket>,
+}
+
+#[derive(Serialize)]
+struct Swept {
+    removed: usize,
+}
+
+#[derive(Serialize)]
+struct Access<'a> {
+    bucket: &'a str,
+    public: bool,
+}
+
 impl S3 {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match self.action {
             Action::Key(Key::Create(create)) => create.run(setup),
             Action::Key(Key::List(list)) => list.run(setup),
             Action::Key(Key::Revoke(revoke)) => revoke.run(setup),
+            Action::Bucket(Bucket::List(list)) => list.buckets(setup),
+            Action::Sweep(sweep) => sweep.sweep(setup),
+            Action::Bucket(Bucket::Public(public)) => public.run(setup),
         }
+    }
+}
+
+impl Public {
+    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let Public { bucket, list, off, pool } = self;
+        buckets::gate(&pool, setup)?.set_public(&bucket, !off, list)?;
+        if setup.json {
+            Stream::Stdout.json(&Access { bucket: &bucket, public: !off })?;
+        } else if !setup.quiet {
+            let readers = if off { "keys" } else { "everybody" };
+            Stream::Stdout.text(&format!("{bucket}: readable by {readers}\n"))?;
+        }
+        Ok(Exit::Done)
     }
 }
 
@@ -136,12 +211,13 @@ impl Create {
             // A greater right comes later, and replaces a smaller one.
             rights.extend(buckets.into_iter().map(|bucket| (bucket, right)));
         }
-        if rights.is_empty() {
-            let problem = "a key without rights is of no use; give --read, --write or --owner, \
-                           e.g. --owner '*'";
+        if rights.is_empty() && !self.create {
+            let problem = "a key without rights is of no use; give --read, --write, --owner or \
+                           --create, e.g. --owner '*'";
             return Err(Failure::Flag { flag: "--owner", problem: problem.into() });
         }
-        let key = buckets::gate(&self.pool, setup)?.create_key(&self.name, rights)?;
+        let key = AccessKey { create: self.create, ..AccessKey::fresh(&self.name, rights) };
+        let key = buckets::gate(&self.pool, setup)?.create_key(key)?;
         let secret = key.secret.reveal();
         if setup.json {
             Stream::Stdout.json(&Shown::of(&key, Some(secret)))?;
@@ -171,9 +247,39 @@ impl List {
                 };
                 format!("{right}:{bucket}")
             };
-            let rights: Vec<String> = key.rights.iter().map(right).collect();
+            let mut rights: Vec<String> = key.rights.iter().map(right).collect();
+            rights.extend(key.create.then(|| "create".to_owned()));
             let (made, name) = (date(key.created_ms / 1000), one_line(&key.name));
             text += &format!("{}  {made}  {name}  {}\n", key.id, rights.join(" "));
+        }
+        Stream::Stdout.text(&text)?;
+        Ok(Exit::Done)
+    }
+}
+
+impl List {
+    fn sweep(self, setup: &Setup) -> Result<Exit, Failure> {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let removed = buckets::gate(&self.pool, setup)?.sweep(now.as_millis() as u64)?;
+        match setup.json {
+            true => Stream::Stdout.json(&Swept { removed })?,
+            false => Stream::Stdout.text(&format!("{removed} pieces of data removed\n"))?,
+        }
+        Ok(Exit::Done)
+    }
+
+    fn buckets(self, setup: &Setup) -> Result<Exit, Failure> {
+        let buckets = buckets::gate(&self.pool, setup)?.buckets()?;
+        if setup.json {
+            Stream::Stdout.json(&Buckets { buckets })?;
+            return Ok(Exit::Done);
+        }
+        let mut text = String::new();
+        for bucket in &buckets {
+            let public = if bucket.public { "public" } else { "private" };
+            let owner = if bucket.owner.is_empty() { "-" } else { &bucket.owner };
+            let made = date(bucket.created_ms / 1000);
+            text += &format!("{made}  {public:7}  {owner}  {}\n", bucket.name);
         }
         Stream::Stdout.text(&text)?;
         Ok(Exit::Done)

@@ -1,16 +1,18 @@
 //! `kiln serve`
 
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use kiln_gate::{Limits, Server};
+use kiln_gate::{Counts, Limits, Server};
 use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::cmd::agent;
 use crate::exit::{Exit, Failure};
-use crate::print::Stream;
+use crate::monitor::{MetricFamily, Metrics, Monitor};
+use crate::print::{Stream, warning_line};
 use crate::setup::{PoolFlags, Setup, buckets};
 
 const EXAMPLES: &str = "\
@@ -19,10 +21,12 @@ Examples:
   kiln serve s3 --listen 127.0.0.1:9000
   aws --endpoint-url http://127.0.0.1:9000 s3 mb s3://photos
   aws --endpoint-url http://127.0.0.1:9000 s3 sync photos/ s3://photos/
+  kiln serve s3 --listen 0.0.0.0:9000 --tls-certificate s3.pem --tls-key s3.key
+  kiln serve s3 --metrics 127.0.0.1:9442         answers /metrics, /health and /ready there
 
 Everything that is acknowledged is durable in the pool. Servers of one pool are equal: any number of
 them may run, and none keeps anything. On SIGTERM or SIGINT requests that have begun are answered;
-after kill -9 nothing is half there.";
+after kill -9 nothing is half there. On SIGHUP the certificate and its key are read again.";
 
 /// Address where none is named.
 const DEFAULT_LISTEN: &str = "127.0.0.1:9000";
@@ -58,6 +62,18 @@ struct S3 {
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     requests: u32,
 
+    /// PEM file with the certificates that clients are shown; encrypts all connections
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_certificate: Option<PathBuf>,
+
+    /// PEM file with the key of the first certificate
+    #[arg(long, value_name = "FILE", requires = "tls_certificate")]
+    tls_key: Option<PathBuf>,
+
+    /// Address for metrics in Prometheus' format, e.g. 127.0.0.1:9442
+    #[arg(long, value_name = "HOST:PORT")]
+    metrics: Option<String>,
+
     /// Serve other machines without encryption: signatures protect requests, but anyone on the way
     /// can read the data
     #[arg(long)]
@@ -71,6 +87,8 @@ struct S3 {
 #[derive(Serialize)]
 struct Started {
     url: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metrics: Option<String>,
 }
 
 impl Serve {
@@ -93,16 +111,56 @@ impl S3 {
         };
         let failed =
             |source| Failure::Io { action: "serve on", path: self.listen.clone().into(), source };
-        let server = Server::start(gate, listener, limits).map_err(failed)?;
-        let url = format!("http://{}", server.address());
-        match setup.json {
-            true => Stream::Stdout.json(&Started { url })?,
-            false => Stream::Stdout.text(&format!("serving {url}\n"))?,
-        }
+        let tls = self.tls()?;
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let pool = gate.pool().config().name.clone();
+        let server = Server::start(gate, listener, limits, tls).map_err(failed)?;
+        let url = format!("{scheme}://{}", server.address());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.map_err(failed)?.block_on(agent::until_told());
+        runtime.map_err(failed)?.block_on(async {
+            let counter = server.counter();
+            let text = move || metrics(&counter()).text("pool", &pool);
+            let monitor = match &self.metrics {
+                Some(listen) => Some(Monitor::telling(listen, text).await?),
+                None => None,
+            };
+            let metrics = monitor.as_ref().map(|monitor| format!("http://{}", monitor.address()));
+            let also = metrics.as_ref().map_or(String::new(), |at| format!(", metrics at {at}"));
+            match setup.json {
+                true => Stream::Stdout.json(&Started { url, metrics })?,
+                false => Stream::Stdout.text(&format!("serving {url}{also}\n"))?,
+            }
+            tokio::select! {
+                _ = agent::until_told() => {}
+                () = self.renew(&server) => {}
+            }
+            Ok::<(), Failure>(())
+        })?;
         server.end();
         Ok(Exit::Done)
+    }
+
+    fn tls(&self) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {
+        match (&self.tls_certificate, &self.tls_key) {
+            (Some(certificate), Some(key)) => Ok(Some(kiln_nbd::tls(certificate, key, None)?)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Reads the certificate again at each SIGHUP; never ends.
+    async fn renew(&self, server: &Server) {
+        use tokio::signal::unix::{SignalKind, signal};
+        let Ok(mut hangups) = signal(SignalKind::hangup()) else {
+            return std::future::pending().await;
+        };
+        loop {
+            hangups.recv().await;
+            match self.tls() {
+                Ok(Some(tls)) => server.set_tls(tls),
+                Ok(None) => {}
+                Err(error) => warning_line(&format!("certificate: the old one stays ({error})")),
+            }
+        }
     }
 
     fn listener(&self) -> Result<TcpListener, Failure> {
@@ -110,14 +168,36 @@ impl S3 {
             |source| Failure::Io { action: "listen on", path: self.listen.clone().into(), source };
         let addresses: Vec<SocketAddr> = self.listen.to_socket_addrs().map_err(failed)?.collect();
         let near = addresses.iter().all(|address| address.ip().is_loopback());
-        if !near && !self.insecure {
+        if !near && !self.insecure && self.tls_certificate.is_none() {
             let problem = format!(
-                "{} serves other machines, without encryption; put a proxy with TLS before it, or \
-                 give --insecure",
+                "{} serves other machines, without encryption; give --tls-certificate and \
+                 --tls-key, put a proxy with TLS before it, or give --insecure",
                 self.listen
             );
             return Err(Failure::Flag { flag: "--listen", problem });
         }
         TcpListener::bind(&addresses[..]).map_err(failed)
+    }
+}
+
+fn metrics(counts: &Counts) -> Metrics {
+    let classes = ["2xx", "3xx", "4xx", "5xx"].map(str::to_owned);
+    let rows = classes.into_iter().zip(counts.requests).collect();
+    Metrics {
+        counters: vec![
+            ("kiln_s3_request_ms", "Milliseconds until requests were answered", counts.millis),
+            ("kiln_s3_received_bytes", "Bytes of payloads", counts.received),
+            ("kiln_s3_sent_bytes", "Bytes of answers", counts.sent),
+        ],
+        gauges: vec![
+            ("kiln_s3_requests_running", "Requests that are served now", counts.running),
+            ("kiln_s3_connections", "Connections", counts.connections),
+        ],
+        families: vec![MetricFamily::counter(
+            "kiln_s3_requests",
+            "Requests by status",
+            "status",
+            rows,
+        )],
     }
 }

@@ -1,0 +1,121 @@
+//! Tags of objects and buckets.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+
+use crate::access::Right;
+use crate::calls::{Call, not_allowed};
+use crate::error::{Code, GateError, Result};
+use crate::gate::{RETRIES, Written, contended};
+use crate::names;
+use crate::reply::Reply;
+use crate::request::{Request, pairs};
+use crate::xml::{self, Writer};
+
+/// Most tags of an object.
+const MAX_OBJECT: usize = 10;
+/// Most tags of a bucket.
+const MAX_BUCKET: usize = 50;
+
+type Tags = BTreeMap<String, String>;
+
+/// Collects tags, and refuses those that S3 refuses.
+fn checked(all: impl IntoIterator<Item = (String, String)>, most: usize) -> Result<Tags> {
+    let wrong = |why: &str| Err(GateError::new(Code::InvalidTag, format!("tags: {why}")));
+    let plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || " +-=._:/@".contains(c));
+    let mut tags = Tags::new();
+    for (key, value) in all {
+        if !(1..=128).contains(&key.chars().count()) || !plain(&key) {
+            return wrong("a key has no or too many letters, or one that is not permitted");
+        }
+        if value.chars().count() > 256 || !plain(&value) {
+            return wrong("a value has too many letters, or one that is not permitted");
+        }
+        if tags.insert(key, value).is_some() {
+            return wrong("a key is there twice");
+        }
+    }
+    match tags.len() > most {
+        true => Err(GateError::new(Code::BadRequest, format!("tags: more than {most}"))),
+        false => Ok(tags),
+    }
+}
+
+/// Reads the tags that the head of a request gives to an object.
+pub(super) fn of_header(req: &Request) -> Result<Tags> {
+    let wrong = || GateError::new(Code::InvalidArgument, "x-amz-tagging: it is no encoded query");
+    let all = pairs(req.header("x-amz-tagging").unwrap_or(""));
+    checked(all.ok_or_else(wrong)?, MAX_OBJECT)
+        .map_err(|error| GateError::new(Code::InvalidArgument, error.message))
+}
+
+fn of_document(bytes: &[u8], most: usize) -> Result<Tags> {
+    let document = xml::parse(bytes, "Tagging")?;
+    let set = document.all("TagSet").next();
+    let set = set.ok_or_else(|| GateError::new(Code::MalformedXML, "tags: there is no TagSet"))?;
+    let text = |tag: &xml::Element, name| tag.child(name).unwrap_or_default().to_owned();
+    checked(set.all("Tag").map(|tag| (text(tag, "Key"), text(tag, "Value"))), most)
+}
+
+/// Refuses a document that a bucket's tags cannot be.
+pub(super) fn check_bucket(bytes: &[u8]) -> Result<()> {
+    of_document(bytes, MAX_BUCKET).map(drop)
+}
+
+impl Call<'_> {
+    /// Reads, replaces or removes the tags of an object.
+    pub(super) fn object_tags(&mut self, method: &Method) -> Result<Reply> {
+        let (bucket, key) = self.req.place();
+        let right = if *method == Method::GET { Right::Read } else { Right::Write };
+        let at = self.need(bucket, right)?;
+        let tags = match *method {
+            Method::GET => {
+                let mut document = Writer::new("Tagging");
+                let tags = self.gate.object(&at, key)?.record.tags;
+                document.within("TagSet", |set| {
+                    for (key, value) in &tags {
+                        set.within("Tag", |tag| {
+                            tag.text("Key", key).text("Value", value);
+                        });
+                    }
+                });
+                return Ok(Reply::xml(document));
+            }
+            Method::PUT => of_document(&self.small_payload(true)?, MAX_OBJECT)?,
+            Method::DELETE => Tags::new(),
+            _ => return Err(not_allowed()),
+        };
+        for _ in 0..RETRIES {
+            let mut seen = self.gate.object(&at, key)?;
+            seen.record.tags.clone_from(&tags);
+            let name = names::record(&at.id, key);
+            let written = self.gate.write(&name, &seen.record, &seen.data, Some(seen.run))?;
+            if let Written::Done(_) = written {
+                return Ok(Reply::new(if *method == Method::PUT { 200 } else { 204 }));
+            }
+        }
+        Err(contended())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_are_read_and_bad_ones_refused() {
+        let of = |tags: &str| {
+            let tags = tags.replace('[', "<Tag><Key>").replace('=', "</Key><Value>");
+            let tags = tags.replace(']', "</Value></Tag>");
+            let text = format!("<Tagging><TagSet>{tags}</TagSet></Tagging>");
+            of_document(text.as_bytes(), 2).map_err(|error| error.code)
+        };
+        let two = [("a b", "c/d"), ("x", "")].map(|(k, v)| (k.to_owned(), v.to_owned()));
+        assert_eq!(of("[a b=c/d][x=]"), Ok(Tags::from(two)));
+        for bad in ["[a=b][a=c]", "[=b]", "[a=b?]", &format!("[{}=b]", "a".repeat(129))] {
+            assert_eq!(of(bad), Err(Code::InvalidTag), "{bad}");
+        }
+        assert_eq!(of("[a=1][b=2][c=3]"), Err(Code::BadRequest));
+    }
+}
