@@ -56,6 +56,7 @@ test: lint doc
 	    --beside volumes 'lab/run volume-test && lab/run volume-bench-test' \
 	    --beside online 'lab/run online-test && lab/run clay-test' \
 	    --beside s3 'lab/run s3-test && lab/run buckets-test' \
+	    --beside clients 'lab/run clients-test && lab/run conformance-test' \
 	    --beside python '.ci/step python-test && lab/run encode-bench-test' \
 	    --beside hdfs 'lab/run hdfs-test' \
 	    --beside page 'lab/run page-test' \

@@ -14,10 +14,13 @@ import json
 import random
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from lab.rig import s3 as servers
@@ -26,6 +29,7 @@ NODES = 7
 LOST = 2
 KILLS = 6
 RACES = 30
+COMPLETIONS = 12
 MIB = 1 << 20
 
 
@@ -33,7 +37,7 @@ class Rig:
     """A pool of folders, its server, and a client of that."""
 
     def __init__(self, folder, kiln):
-        self.folder, self.program, self.server = folder, kiln, None
+        self.folder, self.program, self.server, self.said = folder, kiln, None, ""
         self.port = servers.free_port()
         nodes = [f"--node=d{at}" for at in range(NODES)]
         self.kiln("pool", "create", "-c", "rs:4+2", *nodes)
@@ -50,15 +54,15 @@ class Rig:
         """Starts the server and waits until it serves."""
         self.server = self.serve(self.port)
 
-    def serve(self, port):
+    def serve(self, port, *more):
         """A server of the pool at a port."""
-        words = [str(self.program), "-q", "serve", "s3", "--listen", f"127.0.0.1:{port}"]
+        words = [str(self.program), "-q", "serve", "s3", "--listen", f"127.0.0.1:{port}", *more]
         with open(self.folder / "server.log", "a", encoding="utf-8") as log:
             server = subprocess.Popen(words, cwd=self.folder, stdout=subprocess.PIPE,
                                       stderr=log, text=True)
-        line = server.stdout.readline()
-        if not line.startswith("serving http://"):
-            raise SystemExit(f"buckets_test: the server says {line!r}")
+        self.said = server.stdout.readline()
+        if not self.said.startswith("serving http"):
+            raise SystemExit(f"buckets_test: the server says {self.said!r}")
         return server
 
     def end(self, how=signal.SIGTERM):
@@ -258,6 +262,145 @@ def races(rig):
           flush=True)
 
 
+def completions(rig):
+    """One upload is completed with other parts, completed again and aborted, all at once, by two
+    servers: what is there is what one of them named, whole, and what was acknowledged is there."""
+    rig.start()
+    other = servers.free_port()
+    second = rig.serve(other)
+    try:
+        clients = [rig.client(1, port) for port in (rig.port, other) for _ in range(2)]
+        clients[0].create_bucket(Bucket="ends")
+        for turn in range(COMPLETIONS):
+            place = {"Bucket": "ends", "Key": f"k{turn}"}
+            place["UploadId"] = clients[0].create_multipart_upload(**place)["UploadId"]
+            bodies = [bytes([turn, number]) * (5 << 20) for number in (1, 2)]
+            parts = [{"PartNumber": number, "ETag": clients[0].upload_part(
+                **place, PartNumber=number, Body=body)["ETag"]}
+                for number, body in enumerate(bodies, 1)]
+            choices = [parts, parts[:1], parts[1:], parts]
+            calls = [lambda at=at: clients[at].complete_multipart_upload(
+                **place, MultipartUpload={"Parts": choices[at]}) for at in range(4)]
+            if turn % 2:
+                calls.append(lambda: clients[0].abort_multipart_upload(**place))
+            codes = at_once([lambda call=call: code_of(call) for call in calls])
+            wholes = [b"".join(bodies), *bodies]
+            key = {"Bucket": "ends", "Key": place["Key"]}
+            there = code_of(lambda: clients[1].head_object(**key)) == 200
+            assert there == (200 in codes[:4]), codes
+            if there:
+                assert clients[1].get_object(**key)["Body"].read() in wholes, codes
+            left = clients[0].list_multipart_uploads(Bucket="ends").get("Uploads", [])
+            assert not left or not there, (codes, left)
+    finally:
+        second.terminate()
+        second.wait(60)
+    rig.end()
+    print(f"buckets: {COMPLETIONS} uploads completed by many at once: each is whole", flush=True)
+
+
+def sweep(rig):
+    """Data that no object names goes after a day, and nothing else."""
+    if shutil.which("faketime") is None:
+        print("buckets: SKIPPED: sweep of old data: faketime is not to be had here", flush=True)
+        return
+    rig.start()
+    client, known = rig.client(), {}
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket="kills"):
+        for entry in page.get("Contents", []):
+            body = client.get_object(Bucket="kills", Key=entry["Key"])["Body"].read()
+            known[entry["Key"]] = hashlib.sha256(body).hexdigest()
+    upload = client.create_multipart_upload(Bucket="kills", Key="open")["UploadId"]
+    part = {"Bucket": "kills", "Key": "open", "UploadId": upload, "PartNumber": 1}
+    etag = client.upload_part(**part, Body=b"x" * 100_000)["ETag"]
+    rig.end()
+    names = lambda: set(rig.kiln("ls", ".s3/d/").split())
+    before = names()
+    assert rig.kiln("s3", "sweep", "--json") == '{\n  "removed": 0\n}\n' and names() == before
+    words = ["faketime", "-f", "+2d", str(rig.program), "-q", "s3", "sweep", "--json"]
+    done = subprocess.run(words, cwd=rig.folder, check=True, timeout=300, text=True,
+                          stdout=subprocess.PIPE)
+    removed = json.loads(done.stdout)["removed"]
+    assert removed >= len(before - names()), removed
+    rig.start()
+    client = rig.client()
+    parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}
+    client.complete_multipart_upload(Bucket="kills", Key="open", UploadId=upload,
+                                     MultipartUpload=parts)
+    known["open"] = hashlib.sha256(b"x" * 100_000).hexdigest()
+    for key, digest in known.items():
+        body = client.get_object(Bucket="kills", Key=key)["Body"].read()
+        assert hashlib.sha256(body).hexdigest() == digest, key
+    rig.end()
+    print(f"buckets: {removed} of {len(before)} pieces of data were of no object, and went",
+          flush=True)
+
+
+def status(url, context=None):
+    """What an address answers to a request without a signature."""
+    try:
+        with urllib.request.urlopen(url, timeout=60, context=context) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def operated(rig):
+    """Public buckets, owners, TLS with a certificate that is renewed, metrics, the log."""
+    rig.start()
+    url, client = f"http://127.0.0.1:{rig.port}", rig.client()
+    client.create_bucket(Bucket="web")
+    client.put_object(Bucket="web", Key="a b/x", Body=b"hello", Tagging="a=b")
+    assert client.get_object_tagging(Bucket="web", Key="a b/x")["TagSet"] == [
+        {"Key": "a", "Value": "b"}]
+    read = f"{url}/web/a%20b/x"
+    assert status(read)[0] == 403 and status(f"{url}/web")[0] == 403
+    rig.kiln("s3", "bucket", "public", "web")
+    assert status(read) == (200, b"hello") and status(f"{url}/web?list-type=2")[0] == 403
+    rig.kiln("s3", "bucket", "public", "web", "--list")
+    assert status(f"{url}/web?list-type=2")[0] == 200 and status(f"{url}/kills")[0] == 404
+    request = urllib.request.Request(read, data=b"x", method="PUT")
+    assert status(request)[0] == 403 and status(f"{url}/web?tagging")[0] == 403
+    client.delete_bucket_policy(Bucket="web")
+    assert status(read)[0] == 403
+    keys = [json.loads(rig.kiln("s3", "key", "create", name, "--create", "--json"))
+            for name in "ab"]
+    mine, other = (rig.client(1, key=key) for key in keys)
+    mine.create_bucket(Bucket="mine")
+    assert code_of(lambda: mine.put_object(Bucket="mine", Key="k", Body=b"")) == 200
+    assert code_of(lambda: other.get_object(Bucket="mine", Key="k")) == 403
+    assert code_of(lambda: mine.list_objects_v2(Bucket="web")) == 403
+    assert [bucket["Name"] for bucket in mine.list_buckets()["Buckets"]] == ["mine"]
+    rig.end()
+    log = (rig.folder / "server.log").read_text()
+    assert keys[0]["id"] in log and not any(key["secret"] in log for key in keys)
+
+    def certificate():
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2",
+                        "-keyout", "s3.key", "-out", "s3.pem", "-subj", "/CN=localhost",
+                        "-addext", "subjectAltName=IP:127.0.0.1"], cwd=rig.folder, check=True,
+                       capture_output=True)
+        return ssl.create_default_context(cafile=str(rig.folder / "s3.pem"))
+
+    first = certificate()
+    server = rig.serve(rig.port, "--tls-certificate", "s3.pem", "--tls-key", "s3.key",
+                       "--metrics", "127.0.0.1:0")
+    try:
+        assert status(f"https://127.0.0.1:{rig.port}/web", first)[0] == 403
+        second = certificate()
+        server.send_signal(signal.SIGHUP)
+        time.sleep(1)
+        assert status(f"https://127.0.0.1:{rig.port}/web", second)[0] == 403
+        metrics = rig.said.rsplit(" ", 1)[1].strip()
+        text = status(f"{metrics}/metrics")[1].decode()
+        assert 'kiln_s3_requests_total{pool="pool",status="4xx"} 2' in text, text
+        assert status(f"{metrics}/health")[0] == 200
+    finally:
+        server.terminate()
+        assert server.wait(60) == 0
+    print("buckets: public, owned, encrypted, counted", flush=True)
+
+
 def rights(rig, owner):
     """A key does what it may, until it is revoked; a wrong digest or secret leaves nothing."""
     key = json.loads(rig.kiln("s3", "key", "create", "reader", "--read", "races", "--json"))
@@ -296,7 +439,10 @@ def main():
         rig.end()
         any_lost(rig, known)
         races(rig)
+        operated(rig)
+        completions(rig)
         kills(rig)
+        sweep(rig)
     finally:
         if rig.server.poll() is None:
             rig.server.kill()
