@@ -47,7 +47,7 @@ if command -v promtool > /dev/null; then
         { cat "$work/rules"; fail "rules"; }
 else skip "no promtool (apt-get install prometheus)"; fi
 if command -v systemd-analyze > /dev/null; then
-    for unit in agent coordinator; do
+    for unit in agent coordinator s3; do
         # The binary is not installed here, which is no fault of the unit.
         systemd-analyze verify "$root/lib/systemd/system/kiln-$unit.service" 2>&1 |
             grep "kiln-$unit" | grep -v "not executable\|No such file\|'man " && fail "unit $unit"
