@@ -109,6 +109,9 @@ RECIPES = [
            codes={"kiln verify shards": 1}),
     Recipe("docs/guide/pools.md", "A pool of disks"),
     Recipe("docs/guide/codes.md", "All codes"),
+    # The day of the page has passed, or it has not.
+    Recipe("docs/guide/pools.md", "Yesterday", f"{POOL} && {FILES}",
+           instead={"2026-11-28": "2101-11-28"}),
     Recipe("docs/guide/pools.md", "Sealed pools"),
     # Six agents of this machine, one for each of its ports. The pool waits for them in the
     # background, as it would in another terminal.

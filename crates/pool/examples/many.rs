@@ -46,6 +46,7 @@ fn make(folder: &Path, objects: usize) -> Result<PoolConfig, PoolError> {
             size: bytes.len() as u64,
             copies: ids.collect(),
             body: Body::Inline(bytes),
+            kept: None,
         };
         let bytes = manifest.to_bytes();
         for &at in &chosen {

@@ -9,6 +9,7 @@
 mod checked;
 mod entry;
 mod scan;
+pub(crate) mod versions;
 
 use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -321,13 +322,31 @@ impl Index {
         start: Option<&str>,
         mut see: impl FnMut(Listed) -> Result<bool>,
     ) -> Result<()> {
+        let is_object = |listed: &Listed| listed.kept.is_none();
+        self.each_version(
+            prefix,
+            start,
+            |listed| if is_object(&listed) { see(listed) } else { Ok(true) },
+        )
+    }
+
+    /// As [`Index::each`], with the versions that are kept of objects: all that has shards.
+    ///
+    /// # Errors
+    /// As [`Index::each`].
+    pub fn each_version(
+        &self,
+        prefix: &str,
+        start: Option<&str>,
+        mut see: impl FnMut(Listed) -> Result<bool>,
+    ) -> Result<()> {
         let there = |listed: Listed| if listed.deleted { Ok(true) } else { see(listed) };
         self.each_with_removed(prefix, start, there)
     }
 
     /// Shows objects that have names with a prefix in batches of at most `size`, in order of name,
-    /// as long as `see` says `true`; `removed`: those too of which only a tombstone is left. The
-    /// index is locked while a batch is read, so `see` is called between.
+    /// as long as `see` says `true`; `all`: kept versions too, and those of which only a tombstone
+    /// is left. The index is locked while a batch is read, so `see` is called between.
     ///
     /// # Errors
     /// The database; errors of `see`.
@@ -335,26 +354,27 @@ impl Index {
         &self,
         prefix: &str,
         size: usize,
-        removed: bool,
+        all: bool,
         see: impl FnMut(&[Listed]) -> Result<bool>,
     ) -> Result<()> {
-        self.in_batches_after(prefix, None, size, removed, see)
+        let is_object = |listed: &Listed| !listed.deleted && listed.kept.is_none();
+        self.in_batches_of(prefix, None, size, |listed| all || is_object(listed), see)
     }
 
-    /// As [`Index::in_batches`], from behind a name on.
-    pub(crate) fn in_batches_after(
+    /// As [`Index::in_batches`], from behind a name on, of entries that are wanted.
+    pub(crate) fn in_batches_of(
         &self,
         prefix: &str,
         after: Option<&str>,
         size: usize,
-        removed: bool,
+        wanted: impl Fn(&Listed) -> bool,
         mut see: impl FnMut(&[Listed]) -> Result<bool>,
     ) -> Result<()> {
         let mut start = after.map(str::to_owned);
         loop {
             let mut batch = Vec::new();
             self.each_with_removed(prefix, start.as_deref(), |listed| {
-                if start.as_ref() != Some(&listed.name) && (removed || !listed.deleted) {
+                if start.as_ref() != Some(&listed.name) && wanted(&listed) {
                     batch.push(listed);
                 }
                 Ok(batch.len() < size)

@@ -5,3 +5,4 @@ pub(crate) mod changes;
 pub(crate) mod conditional_put;
 pub(crate) mod quorum;
 pub(crate) mod commit;
+pub(crate) mod keep;

@@ -11,6 +11,7 @@ pub(crate) mod object_repair;
 pub(crate) mod rebuild;
 pub(crate) mod recover;
 pub(crate) mod rebalance;
+pub(crate) mod prune;
 pub(crate) mod scrub;
 pub(crate) mod relocated_shards;
 pub(crate) mod stale_members;

@@ -108,6 +108,7 @@ fn seeds() -> Vec<Vec<u8>> {
             size,
             copies: vec!["n0".into(), "n1".into()],
             body,
+            kept: None,
         };
         seeds.push(manifest.to_bytes());
     }

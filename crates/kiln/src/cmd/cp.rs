@@ -8,7 +8,7 @@ use kiln_stripe::PoolError;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::setup::{OutputTree, PoolFlags, Setup, local};
+use crate::setup::{OutputTree, PoolFlags, Setup, local, moment};
 use crate::transfer::attributes::Entry;
 use crate::transfer::get::{
     Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
@@ -25,6 +25,7 @@ Examples:
   kiln cp film.mkv pool:films/          one file, as films/film.mkv
   kiln cp pool:photos/2024 back         all objects below photos/2024/, into the folder back
   kiln cp pool:films/film.mkv f.mkv     one object; into f.mkv where that is a folder
+  kiln cp pool:photos@2026-11-28 back   as it was when that day ended
   kiln cp photos pool:photos --skip     only what is not there yet, e.g. after an interruption
   kiln sync photos pool:photos          what has changed, too";
 
@@ -59,6 +60,10 @@ pub struct Cp {
     #[arg(long)]
     skip: bool,
 
+    /// Out of a pool as it was then, as for kiln ls; pool:NAME@TIME says the same
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<u64>,
+
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -70,8 +75,13 @@ impl Cp {
         let (force, skip) = (self.force, self.skip);
         let transfer = Transfer { pool: &pool, index: &index, setup, force, skip };
         let report = match (self.from.strip_prefix(MARK), self.to.strip_prefix(MARK)) {
-            (None, Some(to)) => self.copy_in(&transfer, local(self.from.as_ref())?, to)?,
-            (Some(from), None) => copy_out(&transfer, from, local(self.to.as_ref())?)?,
+            (None, Some(to)) if self.at.is_none() => {
+                self.copy_in(&transfer, local(self.from.as_ref())?, to)?
+            }
+            (Some(from), None) => {
+                let (from, at) = self.then(&transfer, from)?;
+                copy_out(&transfer, from, at, local(self.to.as_ref())?)?
+            }
             _ => {
                 let problem =
                     "exactly one of the two paths must be in the pool; write it as pool:NAME"
@@ -80,6 +90,21 @@ impl Cp {
             }
         };
         report.end(setup)
+    }
+
+    /// The name to copy out, and as of when.
+    fn then<'n>(
+        &self,
+        transfer: &Transfer<'_>,
+        from: &'n str,
+    ) -> Result<(&'n str, Option<u64>), Failure> {
+        let dated = from.rsplit_once('@').filter(|_| self.at.is_none());
+        let dated = dated.and_then(|(name, at)| Some((name, moment(at).ok()?)));
+        match dated {
+            // A name that is there is meant.
+            Some((name, at)) if PoolTree::new(transfer, from)?.is_empty() => Ok((name, Some(at))),
+            _ => Ok((from, self.at)),
+        }
     }
 
     fn copy_in(&self, transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report, Failure> {
@@ -118,10 +143,20 @@ impl Cp {
     }
 }
 
-fn copy_out(transfer: &Transfer<'_>, from: &str, to: &Path) -> Result<Report, Failure> {
+fn copy_out(
+    transfer: &Transfer<'_>,
+    from: &str,
+    at: Option<u64>,
+    to: &Path,
+) -> Result<Report, Failure> {
     let mut report = Report::default();
     let prefix = from.trim_matches('/');
-    let mut tree = PoolTree::new(transfer, prefix)?;
+    let mut tree = match at {
+        None => PoolTree::new(transfer, prefix)?,
+        Some(at) => PoolTree::of_versions(transfer, prefix, |versions| {
+            versions.iter().find(|one| one.was_at(at))
+        })?,
+    };
     if tree.is_empty() {
         return Err(PoolError::NoObject { name: from.to_owned() }.into());
     }

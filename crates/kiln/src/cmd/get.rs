@@ -15,7 +15,7 @@ use kiln_stripe::{Observer, PoolError};
 use crate::args::{byte_range, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, damages, one_line, pace, worked_around};
-use crate::setup::{Output, OutputTarget, PoolFlags, Setup, fresh_run};
+use crate::setup::{Output, OutputTarget, PoolFlags, Setup, fresh_run, moment};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -23,6 +23,7 @@ Examples:
   kiln get photos/2024/beach.jpg                 into beach.jpg
   kiln get backup/photos.tar -o - | tar -x
   kiln get movie.mkv --range 1GiB+1MiB -o part   one MiB from the first GiB on
+  kiln get notes.txt --at 2026-11-28 -o old     as it was when that day ended
   kiln get movie.mkv --strategy central          decode what is lost here, whatever it costs
 
 Where nodes are agents, a large part of a lost chunk is rebuilt by the agents that have the others
@@ -49,6 +50,10 @@ pub struct Get {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
+    /// The object as it was then, as for kiln ls
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<u64>,
+
     /// Only LENGTH bytes, beginning at START; sizes as in 64KiB
     #[arg(long, value_name = "START+LENGTH", value_parser = byte_range)]
     range: Option<Range<u64>>,
@@ -68,10 +73,14 @@ pub struct Get {
 
 impl Get {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let object = match self.at {
+            Some(at) => self.pool.object_at(&self.name, at, setup)?,
+            None => self.name.clone(),
+        };
         // First see whether there is anything to get, then touch the output.
         let is_folder = Cell::new(false);
         let found = self.pool.open_for(setup, |pool| {
-            pool.manifest(&self.name).inspect_err(|error| {
+            pool.manifest(&object).inspect_err(|error| {
                 is_folder
                     .set(matches!(error, PoolError::NoObject { .. }) && folder(pool, &self.name));
             })
@@ -91,7 +100,7 @@ impl Get {
         let path = self.output.unwrap_or_else(|| Path::new(last).to_owned());
         let place = OutputTarget::new(&path)?;
         let mut output = Output::open(&place, self.force)?;
-        let req = GetRequest { name: &self.name, range: self.range };
+        let req = GetRequest { name: &object, range: self.range };
         let agents = agents(&self.strategy, &pool, setup)?;
         let helpers = agents.as_ref().map(|agents| agents as &dyn Helpers);
         let outcome = pool.read_with(&req, helpers, &mut output, &setup.settings());

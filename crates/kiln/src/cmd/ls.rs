@@ -4,13 +4,13 @@ use std::io::{self, BufWriter, Write};
 
 use clap::Args;
 use kiln_folders::{ATTRIBUTES, is_attributes};
-use kiln_pool::Listed;
+use kiln_pool::{Listed, Version};
 use kiln_stripe::{Observer, PoolError};
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::print::{date, one_line};
-use crate::setup::{PoolFlags, Setup};
+use crate::setup::{PoolFlags, Setup, moment};
 use crate::sizes;
 use crate::transfer::is_internal;
 
@@ -18,6 +18,7 @@ const EXAMPLES: &str = "\
 Examples:
   kiln ls
   kiln ls photos/2024/ -l
+  kiln ls photos --at 2026-11-28
   kiln ls --json | jq -r '.objects[] | select(.size > 1e9) | .name'";
 
 /// List the objects of a pool
@@ -36,6 +37,15 @@ pub struct Ls {
     /// Also size, when it was put (UTC), version and code
     #[arg(short, long)]
     long: bool,
+
+    /// What was there then: a day (its end) or "2026-11-28 17:04" (UTC), or 3d for 3 days ago
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<u64>,
+
+    /// All versions that are kept, the newest of each object first, and until when each was in
+    /// force
+    #[arg(long, conflicts_with = "at")]
+    versions: bool,
 
     #[command(flatten)]
     pool: PoolFlags,
@@ -56,22 +66,30 @@ impl Ls {
         let hidden = |name: &str| {
             !self.prefix.starts_with('.') && !self.prefix.contains(ATTRIBUTES) && own(name)
         };
-        index.each(&self.prefix, None, |listed| {
-            if hidden(&listed.name) {
-                return Ok(true);
-            }
+        let mut show = |name: &str, json: &dyn Fn() -> serde_json::Result<String>, text: String| {
             let line = match setup.json {
+                _ if hidden(name) => return Ok(true),
                 true => {
                     let comma = if std::mem::take(&mut first) { "" } else { "," };
-                    let json = serde_json::to_string(&listed);
-                    let json = json.map_err(|error| closed(error.into()))?;
-                    format!("{comma}\n{json}")
+                    format!("{comma}\n{}", json().map_err(|error| closed(error.into()))?)
                 }
-                false => self.line(&listed),
+                false => text,
             };
             out.write_all(line.as_bytes()).map_err(closed)?;
             Ok(true)
-        })?;
+        };
+        match self.versions || self.at.is_some() {
+            true => {
+                for one in index.versions(&self.prefix)?.into_values().flatten() {
+                    if self.at.is_none_or(|at| one.was_at(at)) {
+                        show(&one.name, &|| serde_json::to_string(&one), self.version(&one))?;
+                    }
+                }
+            }
+            false => index.each(&self.prefix, None, |listed| {
+                show(&listed.name, &|| serde_json::to_string(&listed), self.line(&listed))
+            })?,
+        }
         if setup.json {
             out.write_all(b"\n]}\n").map_err(closed)?;
         }
@@ -88,14 +106,34 @@ impl Ls {
 
 impl Ls {
     fn line(&self, listed: &Listed) -> String {
+        let Listed { name, code, size, created_ms, version, .. } = listed;
+        self.row(name, code, (*size, *created_ms, *version), None)
+    }
+
+    fn version(&self, one: &Version) -> String {
+        let until = match one.until_ms {
+            Some(until) => date(until / 1000),
+            None => "now".to_owned(),
+        };
+        let until = self.versions.then(|| format!("{until:>16}"));
+        self.row(&one.name, &one.code, (one.size, one.created_ms, one.version), until)
+    }
+
+    fn row(
+        &self,
+        name: &str,
+        code: &str,
+        (size, created_ms, version): (u64, u64, u64),
+        until: Option<String>,
+    ) -> String {
         // A name is shown on one line whatever is in it.
-        let name = one_line(&listed.name);
-        if !self.long {
+        let name = one_line(name);
+        if !self.long && until.is_none() {
             return format!("{name}\n");
         }
-        let code = listed.code.split(',').next().unwrap_or_default();
-        let size = sizes::show(listed.size);
-        let put = date(listed.created_ms / 1000);
-        format!("{size:>12}  {put}  {:>3}  {code:<12}  {name}\n", listed.version)
+        let code = code.split(',').next().unwrap_or_default();
+        let (size, put) = (sizes::show(size), date(created_ms / 1000));
+        let until = until.map_or_else(String::new, |until| format!("  {until}"));
+        format!("{size:>12}  {put}{until}  {version:>3}  {code:<12}  {name}\n")
     }
 }

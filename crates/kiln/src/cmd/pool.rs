@@ -4,11 +4,14 @@ mod add_node;
 mod create;
 mod drain;
 mod forget;
+mod keep;
 mod limit;
+mod prune;
 mod rebalance;
 mod recode;
 mod restore;
 mod seal;
+mod undelete;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
@@ -44,6 +47,8 @@ Examples:
   kiln pool seal --new-key                  the key leaked: makes another one, by which the next
                                             kiln pool seal seals everything again
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
+  kiln pool keep --all 30d --monthly 12     replaced and removed versions of all objects
+  kiln pool undelete photos/2024            what was removed last
   kiln pool restore /disk0                  pool.toml is lost: written again as a node has it
   kiln pool status";
 
@@ -85,18 +90,29 @@ enum Action {
     Restore(restore::Restore),
     /// Limit the traffic of repairs, also of a coordinator that runs
     Limit(limit::Limit),
+    /// Set how long replaced and removed versions of objects are kept, or print the rules
+    Keep(keep::Keep),
+    /// Remove kept versions that no rule keeps any more, as kiln scrub does
+    Prune(prune::Prune),
+    /// Bring back objects that were removed, or as they were at a time
+    Undelete(undelete::Undelete),
 }
 
 impl Pool {
     /// As that of the commands.
     pub fn least_role(&self) -> Option<PeerRole> {
         match self.action {
-            Action::Create(_) | Action::AddNode(_) | Action::Forget(_) | Action::Seal(_) => {
-                Some(PeerRole::Administrator)
-            }
-            Action::Drain(_) | Action::Rebalance(_) | Action::Recode(_) | Action::Limit(_) => {
-                Some(PeerRole::Operator)
-            }
+            Action::Create(_)
+            | Action::AddNode(_)
+            | Action::Forget(_)
+            | Action::Seal(_)
+            | Action::Keep(_) => Some(PeerRole::Administrator),
+            Action::Drain(_)
+            | Action::Rebalance(_)
+            | Action::Recode(_)
+            | Action::Limit(_)
+            | Action::Prune(_) => Some(PeerRole::Operator),
+            Action::Undelete(_) => Some(PeerRole::Writer),
             Action::Status(_) | Action::Restore(_) => None,
         }
     }
@@ -113,6 +129,9 @@ impl Pool {
             Action::Seal(seal) => seal.run(setup),
             Action::Restore(restore) => restore.run(setup),
             Action::Limit(limit) => limit.run(setup),
+            Action::Keep(keep) => keep.run(setup),
+            Action::Prune(prune) => prune.run(setup),
+            Action::Undelete(undelete) => undelete.run(setup),
         }
     }
 }

@@ -14,8 +14,8 @@ use kiln_stripe::{Observer, PoolError};
 use uuid::Uuid;
 
 use crate::exit::{Exit, Failure, of_store};
-use crate::names;
 use crate::setup::{Setup, for_owner_alone, need_resources, variable, write_file};
+use crate::{names, times};
 
 /// Most bytes of a pool's description.
 const MAX_DESCRIPTION: u64 = 1 << 20;
@@ -276,6 +276,17 @@ impl PoolFlags {
         }
     }
 
+    /// The name by which the version of an object is read that was in force at a time.
+    ///
+    /// # Errors
+    /// [`PoolError::NoObject`]; as [`PoolFlags::index`].
+    pub fn object_at(&self, name: &str, at: u64, setup: &Setup) -> Result<String, Failure> {
+        let pool = self.open(setup)?;
+        let versions = self.index_to_list(&pool, setup)?.versions_of(name)?;
+        let then = versions.into_iter().find(|one| one.was_at(at)).map(|one| one.object);
+        then.ok_or_else(|| PoolError::NoObject { name: format!("{name} at that time") }.into())
+    }
+
     /// Keeps other changes of the description, or other repairs, out until it is dropped.
     ///
     /// # Errors
@@ -378,6 +389,11 @@ pub fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     // A clock before 1970 is no reason to refuse; times only tell how old something is.
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// A moment in the past, in the form that clap takes; see [`times::parse_moment`].
+pub fn moment(text: &str) -> Result<u64, String> {
+    times::parse_moment(text, now_ms())
 }
 
 /// Reads a text file of at most `limit` bytes; what is longer is cut, and then refused as what it

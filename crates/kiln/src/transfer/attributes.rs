@@ -244,18 +244,29 @@ impl Attributes {
         folder: &str,
         settings: &Settings<'_>,
     ) -> Result<Option<Attributes>, Failure> {
-        let name = attributes_in(folder);
-        if name.len() > MAX_NAME {
-            return Ok(Some(Attributes::default()));
+        match attributes_in(folder) {
+            name if name.len() > MAX_NAME => Ok(Some(Attributes::default())),
+            name => Attributes::load_from(pool, &name, settings),
         }
-        match pool.manifest(&name) {
+    }
+
+    /// As [`Attributes::load`], from the object of this name.
+    ///
+    /// # Errors
+    /// As [`Attributes::load`].
+    pub fn load_from(
+        pool: &Pool,
+        name: &str,
+        settings: &Settings<'_>,
+    ) -> Result<Option<Attributes>, Failure> {
+        match pool.manifest(name) {
             Err(PoolError::NoObject { .. }) => return Ok(Some(Attributes::default())),
             Err(error) => return Err(error.into()),
             Ok(manifest) if manifest.size > MAX_BYTES => return Ok(None),
             Ok(_) => {}
         }
         let mut bytes = Vec::new();
-        pool.get(&GetRequest { name: &name, range: None }, &mut bytes, settings)?;
+        pool.get(&GetRequest { name, range: None }, &mut bytes, settings)?;
         let read: Option<Attributes> = serde_json::from_slice(&bytes).ok();
         Ok(read.filter(|read| read.version <= VERSION))
     }

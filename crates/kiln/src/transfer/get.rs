@@ -139,7 +139,8 @@ impl Transfer<'_> {
                 None
             }));
         }
-        let request = |at: usize| GetRequest { name: items[at].name, range: None };
+        let name = |at: usize| items[at].object.past.as_deref().unwrap_or(items[at].name);
+        let request = |at: usize| GetRequest { name: name(at), range: None };
         let gets = outputs.iter_mut().map(|(at, output)| (request(*at), output)).collect();
         let got = self.pool.reader().read_all(gets, settings).unwrap_or_else(|_| {
             // A failure of one of them, or of all, is reported for each.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use kiln_folders::{attributes_in, is_attributes};
+use kiln_pool::Version;
+use kiln_pool::layout::MAX_NAME;
 
 use super::attributes::{Attributes, Entry};
 use super::local_tree::{joined, split};
@@ -16,6 +18,8 @@ pub struct Listing {
     pub version: u64,
     /// When it was put, in ms since 1970.
     pub put: u64,
+    /// Name that a version of the past is read by.
+    pub past: Option<String>,
     /// Mode and time of the file that it was made of, if they are of this data.
     pub entry: Option<Entry>,
 }
@@ -40,25 +44,64 @@ impl PoolTree {
     /// # Errors
     /// The pool cannot be listed.
     pub fn new(transfer: &Transfer<'_>, prefix: &str) -> Result<PoolTree, Failure> {
-        let below = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
-        let (mut objects, mut folders) = (BTreeMap::new(), Vec::new());
-        transfer.index.each(prefix, None, |listed| {
-            let inside = listed.name == prefix || listed.name.starts_with(&below);
-            if inside && is_attributes(&listed.name) {
-                folders.push(split(&listed.name).0.to_owned());
-            } else if inside && !is_internal(&listed.name) {
-                let (bytes, version) = (listed.size, listed.version);
-                let entry = None;
-                let listing = Listing { bytes, version, put: listed.created_ms, entry };
-                objects.insert(listed.name, listing);
-            }
+        let mut listed = Vec::new();
+        transfer.index.each(prefix, None, |one| {
+            let (bytes, version, put) = (one.size, one.version, one.created_ms);
+            let listing = Listing { bytes, version, put, past: None, entry: None };
+            listed.push((one.name, listing));
             Ok(true)
         })?;
+        PoolTree::of_listed(transfer, prefix, listed)
+    }
+
+    /// As [`PoolTree::new`], of a version of each object that is chosen.
+    ///
+    /// # Errors
+    /// As [`PoolTree::new`].
+    pub fn of_versions(
+        transfer: &Transfer<'_>,
+        prefix: &str,
+        choose: impl Fn(&[Version]) -> Option<&Version>,
+    ) -> Result<PoolTree, Failure> {
+        let mut all = transfer.index.versions(prefix)?;
+        let above = attributes_in(split(prefix).0);
+        all.insert(above.clone(), transfer.index.versions_of(&above)?);
+        let listed = all.into_iter().filter_map(|(name, versions)| {
+            let chosen = choose(&versions)?;
+            let (bytes, version, put) = (chosen.size, chosen.version, chosen.created_ms);
+            let past = chosen.until_ms.map(|_| chosen.object.clone());
+            Some((name, Listing { bytes, version, put, past, entry: None }))
+        });
+        PoolTree::of_listed(transfer, prefix, listed.collect())
+    }
+
+    fn of_listed(
+        transfer: &Transfer<'_>,
+        prefix: &str,
+        listed: Vec<(String, Listing)>,
+    ) -> Result<PoolTree, Failure> {
+        let below = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        let (mut objects, mut folders) = (BTreeMap::new(), BTreeMap::new());
+        let own = own_folder(prefix);
+        let mut above = None;
+        for (name, listing) in listed {
+            let inside = name == prefix || name.starts_with(&below);
+            let read = || listing.past.clone().unwrap_or_else(|| name.clone());
+            if is_attributes(&name) && name == own.1 {
+                above = Some((own.0.clone(), read()));
+            } else if inside && is_attributes(&name) {
+                folders.insert(split(&name).0.to_owned(), read());
+            } else if inside && !is_internal(&name) {
+                objects.insert(name, listing);
+            }
+        }
         if objects.contains_key(prefix) && !prefix.is_empty() {
-            folders.push(split(prefix).0.to_owned());
+            folders.extend([above.unwrap_or(own)]);
+        } else if prefix.is_empty() {
+            folders.extend(above);
         }
         let mut tree = PoolTree::of(objects, transfer.pool.sees_all()?);
-        tree.load(transfer, folders, &below);
+        tree.load(transfer, folders.into_iter().collect(), &below);
         Ok(tree)
     }
 
@@ -68,10 +111,15 @@ impl PoolTree {
     }
 
     /// Loads the attributes of folders; others than files count where they are `below`.
-    fn load(&mut self, transfer: &Transfer<'_>, folders: Vec<String>, below: &str) {
+    fn load(&mut self, transfer: &Transfer<'_>, folders: Vec<(String, String)>, below: &str) {
         let settings = transfer.setup.settings();
-        let loaded = at_once(&folders, |name| Attributes::load(transfer.pool, name, &settings));
-        for (folder, attributes) in folders.into_iter().zip(loaded) {
+        let load =
+            |(_, object): &(_, String)| match object.len() > MAX_NAME && !object.contains("//") {
+                true => Ok(Some(Attributes::default())),
+                false => Attributes::load_from(transfer.pool, object, &settings),
+            };
+        let loaded = at_once(&folders, load);
+        for ((folder, _), attributes) in folders.into_iter().zip(loaded) {
             match attributes {
                 Ok(Some(attributes)) => self.add(folder, attributes, below),
                 Ok(None) => {
@@ -91,9 +139,10 @@ impl PoolTree {
     pub fn one(transfer: &Transfer<'_>, name: &str) -> Result<PoolTree, Failure> {
         let found = transfer.pool.manifest(name)?;
         let (bytes, version) = (found.size, found.version);
-        let listing = Listing { bytes, version, put: found.created_ms, entry: None };
+        let put = found.created_ms;
+        let listing = Listing { bytes, version, put, past: None, entry: None };
         let mut tree = PoolTree::of([(name.to_owned(), listing)].into(), true);
-        tree.load(transfer, vec![split(name).0.to_owned()], name);
+        tree.load(transfer, vec![own_folder(name)], name);
         Ok(tree)
     }
 
@@ -152,4 +201,10 @@ impl PoolTree {
         }
         self.folders.insert(folder, attributes);
     }
+}
+
+/// The folder that an object is in, and the object with its attributes.
+fn own_folder(name: &str) -> (String, String) {
+    let folder = split(name).0;
+    (folder.to_owned(), attributes_in(folder))
 }

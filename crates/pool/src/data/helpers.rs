@@ -127,7 +127,7 @@ impl ObjectShards {
         wanted: Vec<(usize, Range<u32>)>,
         here: u64,
     ) -> Result<Degraded> {
-        let (key, run) = (Key::of(&self.manifest.name)?, self.manifest.run);
+        let (key, run) = (Key::of_shards(&self.manifest.name)?, self.manifest.run);
         let sound = |index: &u16| {
             let member = &self.members[usize::from(*index)];
             matches!(member, Member::Here { damage: None, .. })

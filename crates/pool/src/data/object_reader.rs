@@ -310,7 +310,7 @@ impl OpenObject {
     fn open_shard(&self, pool: &ClusterMap, index: usize) -> Option<Box<dyn ReadAt>> {
         let Body::Shards(placed) = &self.manifest.body else { return None };
         let store = pool.store(&placed.places[index].node)?;
-        let key = Key::of(&self.manifest.name).ok()?;
+        let key = Key::of_shards(&self.manifest.name).ok()?;
         let name = NodeFile::Shard { key, run: self.manifest.run, index: index as u16 }.name();
         // Blocks anywhere, and those of a segment that are live: the kernel would read all of it.
         store.open(&name).ok().inspect(|shard| shard.expect_random())

@@ -281,7 +281,7 @@ impl ObjectWriter<'_> {
         asked: &Asked,
         settings: &Settings<'_>,
     ) -> Result<Staged<'a>> {
-        let key = Key::of(req.name)?;
+        let key = Key::of_object(req.name)?;
         let mut source = Peeked::new(source, self.map.config.policy.largest_limit())?;
         let class = match before {
             Before::Recode(_, class, _) => class,
@@ -376,6 +376,7 @@ impl ObjectWriter<'_> {
             name: staged.req.name,
             now_ms: staged.req.now_ms,
             thorough: false,
+            keeps: !matches!(staged.before, Before::Recode(..)),
             staged_shards: &staged.shards,
         };
         let changes: Vec<Change<'_>> = staged.iter().map(change).collect();
@@ -396,6 +397,7 @@ impl ObjectWriter<'_> {
                 size: staged.size,
                 copies: Vec::new(),
                 body: staged.body.clone(),
+                kept: None,
             }))
         })
     }

@@ -72,8 +72,9 @@ impl ObjectWriter<'_> {
         check_together(objects.iter().map(|(name, _)| *name))?;
         let mut changes = Vec::with_capacity(objects.len());
         for (name, _) in objects {
-            let key = Key::of(name)?;
-            changes.push(Change { key, name, now_ms, thorough: false, staged_shards: &[] });
+            let key = Key::of_object(name)?;
+            let (thorough, keeps, staged_shards) = (false, true, &[]);
+            changes.push(Change { key, name, now_ms, thorough, keeps, staged_shards });
         }
         let mut were_removed = Vec::new();
         let removed = self.manifests.commit_all(&changes, settings, |of, found| {
@@ -94,6 +95,7 @@ impl ObjectWriter<'_> {
                 size: 0,
                 copies: Vec::new(),
                 body: Body::Deleted,
+                kept: None,
             }))
         })?;
         for of in were_removed {

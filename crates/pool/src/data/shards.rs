@@ -54,7 +54,7 @@ impl ObjectShards {
         }
         check_stripes(&manifest.name, shape, placed.sub_chunk)?;
         let layout = info.layout()?;
-        let key = Key::of(&manifest.name)?;
+        let key = Key::of_shards(&manifest.name)?;
         let members = pool.in_parallel((0..placed.places.len()).collect(), |_, index: usize| {
             Ok::<_, PoolError>(member(pool, manifest, placed, key, index))
         })?;

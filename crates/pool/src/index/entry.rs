@@ -3,8 +3,8 @@
 use kiln_stripe::names;
 use serde::Serialize;
 
-use crate::Manifest;
 use crate::layout::Body;
+use crate::{Kept, Manifest};
 
 /// An object as a listing shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -30,6 +30,9 @@ pub struct Listed {
     /// It was removed; such entries are never shown.
     #[serde(skip)]
     pub deleted: bool,
+    /// Past of a kept version.
+    #[serde(skip)]
+    pub kept: Option<Kept>,
 }
 
 impl Listed {
@@ -52,6 +55,7 @@ impl Listed {
             manifests: manifest.copies.clone(),
             run: names::hex(&manifest.run),
             deleted: matches!(manifest.body, Body::Deleted),
+            kept: manifest.kept,
         }
     }
 
@@ -63,8 +67,10 @@ impl Listed {
     /// Bytes for the database. Ids and specs have no line breaks or blanks in them.
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let (size, created, version) = (self.size, self.created_ms, self.version);
+        let kept = self.kept.map(|kept| format!(" {} {}", kept.version, kept.until_ms));
+        let kept = kept.unwrap_or_default();
         let text = format!(
-            "{size} {created} {version} {} {}\n{}\n{}\n{}\n{}",
+            "{size} {created} {version} {} {}{kept}\n{}\n{}\n{}\n{}",
             self.k,
             u8::from(self.deleted),
             self.run,
@@ -79,7 +85,13 @@ impl Listed {
         let mut lines = std::str::from_utf8(bytes).ok()?.split('\n');
         let numbers: Vec<u64> =
             lines.next()?.split(' ').map(str::parse).collect::<Result<_, _>>().ok()?;
-        let &[size, created_ms, version, k, deleted] = &numbers[..] else { return None };
+        let (numbers, kept) = numbers.split_at_checked(5)?;
+        let &[size, created_ms, version, k, deleted] = numbers else { return None };
+        let kept = match *kept {
+            [] => None,
+            [version, until_ms] => Some(Kept { version, until_ms }),
+            _ => return None,
+        };
         let (run, code) = (lines.next()?.to_owned(), lines.next()?.to_owned());
         let mut ids = || {
             let words = lines.next()?.split(' ').filter(|word| !word.is_empty());
@@ -87,7 +99,19 @@ impl Listed {
         };
         let (nodes, manifests) = (ids()?, ids()?);
         let (name, k, deleted) = (name.to_owned(), k as u16, deleted != 0);
-        Some(Listed { name, size, created_ms, version, code, k, nodes, manifests, run, deleted })
+        Some(Listed {
+            name,
+            size,
+            created_ms,
+            version,
+            code,
+            k,
+            nodes,
+            manifests,
+            run,
+            deleted,
+            kept,
+        })
     }
 }
 
@@ -108,8 +132,11 @@ mod tests {
             manifests: vec!["a".into()],
             run: "0".repeat(32),
             deleted: false,
+            kept: None,
         };
-        for listed in [listed.clone(), Listed { nodes: vec![], deleted: true, ..listed }] {
+        let kept = Some(Kept { version: 3, until_ms: 4 });
+        let removed = Listed { nodes: vec![], deleted: true, ..listed.clone() };
+        for listed in [listed.clone(), removed, Listed { kept, ..listed }] {
             assert_eq!(Listed::from_bytes("a/b", &listed.to_bytes()), Some(listed));
         }
         assert_eq!(Listed::from_bytes("x", b"1 2 3"), None);

@@ -13,6 +13,10 @@ use kiln_stripe::{PoolError, Result};
 /// Most bytes of an object's name: what the header of a shard can hold.
 pub const MAX_NAME: usize = 1024;
 
+/// Stands between the name of an object and the run of a version of it that is kept: no object's
+/// name has an empty part.
+const KEPT: &str = "//";
+
 /// Record of what the names of marks of damage end with.
 const DAMAGED: &str = ".damaged";
 
@@ -25,15 +29,55 @@ pub struct Key(pub [u8; 16]);
 
 impl Key {
     /// The key of a name, which must be a relative path: 1 to 1024 bytes of UTF-8, without zero
-    /// bytes, empty parts, `.` or `..`.
+    /// bytes, empty parts, `.` or `..`; or the name of a [kept version](kept_name).
     ///
     /// # Errors
     /// [`PoolError::Usage`] for other names.
     pub fn of(name: &str) -> Result<Key> {
+        if let Some((name, run)) = kept_parts(name) {
+            return Ok(Key::of_object(name)?.kept(&run));
+        }
+        Key::of_object(name)
+    }
+
+    /// As [`Key::of`], but for names of kept versions.
+    pub(crate) fn of_object(name: &str) -> Result<Key> {
         check_name(name)?;
         let hash = Sha256::digest(name.as_bytes());
         Ok(Key(std::array::from_fn(|at| hash[at])))
     }
+
+    /// The key by which an object's shards are named: a kept version has those that it had before.
+    ///
+    /// # Errors
+    /// As [`Key::of`].
+    pub fn of_shards(name: &str) -> Result<Key> {
+        Key::of_object(object_name(name))
+    }
+
+    /// The key of the version of this run that is kept of the object.
+    #[must_use]
+    pub fn kept(&self, run: &[u8; 16]) -> Key {
+        // No name has a zero byte.
+        let hash = Sha256::digest([&b"\0kept"[..], &self.0, run].concat());
+        Key(std::array::from_fn(|at| hash[at]))
+    }
+}
+
+/// The name under which the version of a run is kept of an object.
+pub fn kept_name(name: &str, run: &[u8; 16]) -> String {
+    format!("{name}{KEPT}{}", names::hex(run))
+}
+
+/// Object and run of the name of a kept version; `None` for names of objects.
+pub fn kept_parts(name: &str) -> Option<(&str, [u8; 16])> {
+    let (name, run) = name.rsplit_once(KEPT)?;
+    Some((name, unhex(run)?))
+}
+
+/// The name of the object itself: a kept version's without its run.
+pub fn object_name(name: &str) -> &str {
+    kept_parts(name).map_or(name, |(name, _)| name)
 }
 
 impl fmt::Display for Key {
@@ -150,6 +194,17 @@ impl NodeFile {
             | NodeFile::Damaged { key, .. }
             | NodeFile::QuarantinedShard { key, .. }
             | NodeFile::QuarantinedManifest { key, .. } => *key,
+        }
+    }
+
+    /// The kept version that the file may be of, if it is a shard, with its run and index.
+    pub(crate) fn of_kept(&self) -> Option<(Key, [u8; 16], u16)> {
+        match *self {
+            NodeFile::Shard { key, run, index }
+            | NodeFile::QuarantinedShard { key, run, index, .. } => {
+                Some((key.kept(&run), run, index))
+            }
+            _ => None,
         }
     }
 
@@ -277,6 +332,15 @@ mod tests {
         // The first half of SHA-256("abc"), from FIPS 180-2.
         let key = Key::of("abc").unwrap();
         assert_eq!(key.to_string(), "ba7816bf8f01cfea414140de5dae2223");
+        let kept = kept_name("a/b", &[0xab; 16]);
+        assert_eq!(kept_parts(&kept), Some(("a/b", [0xab; 16])));
+        assert_eq!(Key::of(&kept).unwrap(), Key::of("a/b").unwrap().kept(&[0xab; 16]));
+        assert_eq!(Key::of_shards(&kept).unwrap(), Key::of("a/b").unwrap());
+        assert_eq!((kept_parts("a/b"), object_name(&kept)), (None, "a/b"));
+        let twice = kept_name(&kept, &[1; 16]);
+        for bad in [&twice, &kept[3..], "a//00", "a//", &format!("a//b//{}", &kept[5..])] {
+            assert!(Key::of(bad).is_err(), "{bad:?}");
+        }
     }
 
     proptest! {

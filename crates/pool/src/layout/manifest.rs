@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use kiln_code::{CodeSpec, Shape};
 use kiln_store::{Digest, ShardInfo, SumKind, checksum};
 
-use crate::layout::key::check_name;
+use crate::layout::key::{check_name, kept_parts, object_name};
 use crate::layout::seal::{KEY_ID, Purpose, SEAL, Seal, Seals};
 
 /// The latest version, of pools with a key; others write the first.
@@ -23,7 +23,9 @@ pub const MAX_NODE_ID: usize = 64;
 pub const MAX_COPIES: usize = 64;
 /// Most bytes of a manifest: all fields at their longest.
 pub const MAX_MANIFEST: usize =
-    FIXED + 2048 + MAX_COPIES * 65 + 256 * (65 + 32) + MAX_INLINE + KEY_ID + SEAL + 4;
+    FIXED + 2048 + MAX_COPIES * 65 + 256 * (65 + 32) + MAX_INLINE + KEY_ID + SEAL + 4 + KEPT;
+/// Most bytes that a kept version adds: to the name its run, then its version and end.
+const KEPT: usize = 34 + 16;
 
 const MAGIC: [u8; 8] = *b"\x89KMAN\r\n\x1a";
 /// Bytes before the texts.
@@ -49,6 +51,17 @@ pub struct Manifest {
     pub copies: Vec<String>,
     /// Place of the data.
     pub body: Body,
+    /// Past of a version that is kept; none of objects.
+    pub kept: Option<Kept>,
+}
+
+/// Past of a version of an object that was replaced or removed, and is kept.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Version of the object.
+    pub version: u64,
+    /// When it was replaced or removed, in ms since 1970.
+    pub until_ms: u64,
 }
 
 /// Place of an object's data.
@@ -112,7 +125,7 @@ impl Manifest {
         let Body::Shards(placed) = &self.body else { return None };
         Some(ShardInfo {
             spec: placed.spec.clone(),
-            object: self.name.clone(),
+            object: object_name(&self.name).to_owned(),
             run: self.run,
             source: [0; 16],
             index,
@@ -198,6 +211,10 @@ impl Manifest {
             push_id(&mut out, &place.node);
             out.extend(place.digest.as_bytes());
         }
+        if let Some(Kept { version, until_ms }) = self.kept {
+            out.extend(version.to_le_bytes());
+            out.extend(until_ms.to_le_bytes());
+        }
         out.extend(inline);
         let len = (out.len() + seal_len(version) + 4) as u32;
         out[12..16].copy_from_slice(&len.to_le_bytes());
@@ -272,6 +289,10 @@ impl Manifest {
         let places = (0..n)
             .map(|_| Ok(Place { node: rest.id()?, digest: rest.digest(sums)? }))
             .collect::<Result<Vec<_>, String>>()?;
+        let kept = match kept_parts(&name) {
+            Some(_) => Some(Kept { version: rest.u64()?, until_ms: rest.u64()? }),
+            None => None,
+        };
         let body = match kind {
             1 => Body::Shards(Placed { spec, k, alpha, sub_chunk, segment_stripes, sums, places }),
             2 => Body::Inline(std::mem::take(&mut rest.0).to_vec()),
@@ -283,14 +304,14 @@ impl Manifest {
         if !rest.0.is_empty() || (kind != 1 && !plain) {
             return Err("there are bytes that do not belong to it".into());
         }
-        let manifest = Manifest { pool, name, version, run, created_ms, size, copies, body };
+        let manifest = Manifest { pool, name, version, run, created_ms, size, copies, body, kept };
         manifest.check()?;
         Ok((manifest, sealed, seal))
     }
 
     /// Returns what the fields must fulfil together.
     fn check(&self) -> Result<(), String> {
-        check_name(&self.name).map_err(|error| error.to_string())?;
+        check_name(object_name(&self.name)).map_err(|error| error.to_string())?;
         match &self.body {
             Body::Deleted if self.size != 0 => Err("a removed object has a size".into()),
             Body::Inline(bytes) if bytes.len() as u64 != self.size || bytes.len() > MAX_INLINE => {

@@ -190,7 +190,8 @@ fn inline_below(copies: usize, shards: &Class) -> Result<Option<u64>> {
 fn sample(copies: usize, size: u64, body: Body) -> Manifest {
     let copies = vec!["n".repeat(NODE_ID); copies];
     let name = "o".repeat(NAME);
-    Manifest { pool: [0; 16], name, version: 1, run: [0; 16], created_ms: 0, size, copies, body }
+    let (pool, run, version, created_ms, kept) = ([0; 16], [0; 16], 1, 0, None);
+    Manifest { pool, name, version, run, created_ms, size, copies, body, kept }
 }
 
 /// Shards of a class, wherever they are.

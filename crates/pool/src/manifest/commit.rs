@@ -4,7 +4,8 @@
 //! are written and synced under part names; the new shards get their names (no reader looks for
 //! them yet); the manifests get theirs, which is the commit; only then the old versions' files go.
 //! A crash leaves the old version whole, or the new one whole with some of the old one's files
-//! still about, which a scrub removes.
+//! still about, which a scrub removes. Where the pool keeps old versions, a manifest that keeps it
+//! is in force before the new one is.
 //!
 //! Several objects go through these steps together: they share locks, the look at every node's
 //! epoch, and at each node the sync of the files and that of the folder. Each still has its own
@@ -44,23 +45,27 @@ pub(crate) struct Change<'a> {
     pub now_ms: u64,
     /// Ask all of its homes, not only as many as make sure: a repair leaves nothing behind.
     pub thorough: bool,
+    /// It gives the object another content: a version that it replaces may be kept.
+    pub keeps: bool,
     /// Shards that are complete and durable but for their names.
     pub staged_shards: &'a [StagedShard],
 }
 
 /// A change on its way, with what was found and what is to be.
-struct Step<'a> {
-    change: &'a Change<'a>,
+pub(crate) struct Step<'a> {
+    pub change: &'a Change<'a>,
     /// Its position among the changes.
-    of: usize,
-    found: Found,
-    manifest: Manifest,
+    pub of: usize,
+    pub found: Found,
+    pub manifest: Manifest,
+    /// The version that it replaces was kept.
+    pub is_kept: bool,
     /// Positions of the nodes that get copies.
     holders: Vec<usize>,
     /// Homes that have no room for one, or are no nodes any more.
     without: Vec<usize>,
     /// Why it ended.
-    failed: Option<PoolError>,
+    pub failed: Option<PoolError>,
 }
 
 impl Step<'_> {
@@ -73,7 +78,7 @@ impl Step<'_> {
         NodeFile::ManifestPart { key, run, started }.name()
     }
 
-    fn fail(&mut self, error: PoolError) {
+    pub fn fail(&mut self, error: PoolError) {
         self.failed.get_or_insert(error);
     }
 }
@@ -86,8 +91,17 @@ struct Rename {
     to: String,
 }
 
+/// A shard that a change has no use for.
+pub(crate) struct Doomed {
+    /// Position of its node.
+    pub at: usize,
+    pub file: NodeFile,
+    /// Manifest that may name it too.
+    pub other: Key,
+}
+
 /// Work by node.
-type ByNode<T> = BTreeMap<usize, Vec<T>>;
+pub(crate) type ByNode<T> = BTreeMap<usize, Vec<T>>;
 
 impl ManifestStore<'_> {
     /// Replaces the manifest in force by the one that `make` derives from what is found; version
@@ -120,22 +134,17 @@ impl ManifestStore<'_> {
         settings: &Settings<'_>,
         mut make: impl FnMut(usize, &Found) -> Result<Option<Manifest>>,
     ) -> Result<Vec<Result<Option<Manifest>>>> {
-        // Two writers of one object have a home in common, which one of them locks first.
-        let homes = changes.iter().flat_map(|change| {
-            self.map.config.homes_now(&change.key).positions().collect::<Vec<usize>>()
-        });
-        let _locks = self.map.lock(homes, settings)?;
-        let wanted: Vec<(Key, bool)> =
-            changes.iter().map(|change| (change.key, change.thorough)).collect();
+        let (_locks, all_found) = self.lock_and_ask(changes, settings)?;
         let mut steps = Vec::with_capacity(changes.len());
         let mut ends = Vec::with_capacity(changes.len());
-        for (of, found) in self.ask_many(&wanted, true)?.into_iter().enumerate() {
+        for (of, found) in all_found.into_iter().enumerate() {
             let step = self.step(&changes[of], of, found, |found| make(of, found));
             ends.push(step.map(|step| {
                 steps.extend(step);
                 None
             }));
         }
+        self.keep(&self.names_to_keep(&steps), &mut steps, settings)?;
         self.replace(&mut steps)?;
         // Before anything is removed: who misses it learns why.
         self.note(&steps);
@@ -147,7 +156,7 @@ impl ManifestStore<'_> {
     }
 
     /// The change of one object, by what was found of it.
-    fn step<'a>(
+    pub(crate) fn step<'a>(
         &self,
         change: &'a Change<'a>,
         of: usize,
@@ -160,7 +169,8 @@ impl ManifestStore<'_> {
         manifest.version = before + 1;
         let without = found.gone.clone();
         let holders = self.holders(&change.key, &without)?;
-        Ok(Some(Step { change, of, found, manifest, holders, without, failed: None }))
+        let is_kept = false;
+        Ok(Some(Step { change, of, found, manifest, is_kept, holders, without, failed: None }))
     }
 
     /// Returns where copies of an object's manifest go: the best of its homes that can be used,
@@ -184,7 +194,7 @@ impl ManifestStore<'_> {
     }
 
     /// Puts the new manifests in place. What fails is noted in its step.
-    fn replace(&self, steps: &mut [Step<'_>]) -> Result<()> {
+    pub(crate) fn replace(&self, steps: &mut [Step<'_>]) -> Result<()> {
         self.write_copies(steps)?;
         let mut shards = ByNode::new();
         for (of, step) in live(steps) {
@@ -365,10 +375,13 @@ impl ManifestStore<'_> {
     }
 
     /// Removes what new versions replaced. Failures leave files that a scrub will find.
-    fn retire(&self, steps: &[Step<'_>], settings: &Settings<'_>) {
-        let mut doomed = ByNode::new();
+    pub(crate) fn retire(&self, steps: &[Step<'_>], settings: &Settings<'_>) {
+        let (mut doomed, mut shards) = (ByNode::new(), Vec::new());
         for (_, step) in live(steps) {
-            self.doom(step, &mut doomed);
+            self.doom(step, &mut doomed, &mut shards);
+        }
+        for Doomed { at, file, .. } in self.without_kept(shards) {
+            doomed.entry(at).or_default().push(file.name());
         }
         let ends = self.map.in_parallel(doomed.into_iter().collect(), |_, doomed| {
             let (at, names): (usize, Vec<String>) = doomed;
@@ -384,28 +397,29 @@ impl ManifestStore<'_> {
     }
 
     /// Files that a new version has no use for.
-    fn doom(&self, step: &Step<'_>, doomed: &mut ByNode<String>) {
-        let (found, new, key) = (&step.found, &step.manifest, step.change.key);
+    fn doom(&self, step: &Step<'_>, doomed: &mut ByNode<String>, shards: &mut Vec<Doomed>) {
+        let (found, new) = (&step.found, &step.manifest);
         let corrupt = found.corrupt.iter().map(|(at, _)| at);
         for &at in found.copies.iter().chain(&found.stale).chain(&found.ghosts).chain(corrupt) {
             if !step.holders.contains(&at) {
                 doomed.entry(at).or_default().push(step.manifest_name());
             }
         }
-        for old in found.newest.iter().chain(&found.older) {
-            for (index, node) in places(old) {
-                let kept = old.run == new.run && places(new).any(|(i, n)| (i, n) == (index, node));
-                if let (false, Some(at)) = (kept, self.map.config.position(node)) {
-                    let run = old.run;
-                    let name = NodeFile::Shard { key, run, index }.name();
-                    doomed.entry(at).or_default().push(name);
+        let Ok(key) = Key::of_shards(step.change.name) else { return };
+        let replaced = found.newest.iter().filter(|_| !step.is_kept);
+        for old in replaced.chain(&found.older) {
+            let run = old.run;
+            let other = if new.kept.is_some() { key } else { key.kept(&run) };
+            for (index, node) in places(old).filter(|place| !has_shard(new, &run, *place)) {
+                if let Some(at) = self.map.config.position(node) {
+                    shards.push(Doomed { at, file: NodeFile::Shard { key, run, index }, other });
                 }
             }
         }
     }
 
     /// Notes in the logs of the nodes what changed, be it on some of its homes only.
-    fn note(&self, steps: &[Step<'_>]) {
+    pub(crate) fn note(&self, steps: &[Step<'_>]) {
         let mut changed = ByNode::new();
         let in_force = |step: &&Step<'_>| {
             matches!(step.failed, None | Some(PoolError::UnderReplicated { .. }))
@@ -468,6 +482,11 @@ pub(crate) fn places(manifest: &Manifest) -> impl Iterator<Item = (u16, &str)> {
         _ => &[],
     };
     places.iter().enumerate().map(|(index, place)| (index as u16, &place.node[..]))
+}
+
+/// Returns whether a shard of a run is one of these, on this node.
+pub(crate) fn has_shard(manifest: &Manifest, run: &[u8; 16], place: (u16, &str)) -> bool {
+    manifest.run == *run && places(manifest).any(|known| known == place)
 }
 
 /// Returns what tells this change from all others in a log of changes.

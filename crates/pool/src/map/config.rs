@@ -9,12 +9,15 @@ use kiln_stripe::{PoolError, Result, names};
 use serde::{Deserialize, Serialize};
 
 use crate::Policy;
-use crate::layout::Candidate;
 use crate::layout::manifest::{MAX_COPIES, MAX_NODE_ID};
 use crate::layout::seal::{self, PoolKeys, Sealer, Seals};
+use crate::layout::{Candidate, KeepRule, keep};
 
-/// Version written by this crate, and the latest it reads.
+/// Version of a new pool.
 const VERSION: u32 = 2;
+/// Version of pools that keep versions, or did: earlier releases, which would remove their shards,
+/// refuse it. The latest that is read.
+const KEEPING: u32 = 3;
 /// The version whose pools had no history: manifests were on any nodes.
 const WITHOUT_HISTORY: u32 = 1;
 /// Most names of nodes that are gone for good.
@@ -133,6 +136,9 @@ pub struct PoolConfig {
     pub gone: Vec<String>,
     /// Codes by size.
     pub policy: Policy,
+    /// Rules of which versions are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub keep: Vec<KeepRule>,
     /// The nodes.
     #[serde(default)]
     pub node: Vec<NodeConfig>,
@@ -223,6 +229,7 @@ impl PoolConfig {
             repairer: 0,
             gone: Vec::new(),
             policy,
+            keep: Vec::new(),
             node: Vec::new(),
             past: Vec::new(),
         }
@@ -317,13 +324,14 @@ impl PoolConfig {
             wrong(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         };
         let Versioned { version } = toml::from_str(text).map_err(flat)?;
-        if version != VERSION && version != WITHOUT_HISTORY {
-            return Err(wrong(format!("version {version}; this program reads up to {VERSION}")));
+        if !(WITHOUT_HISTORY..=KEEPING).contains(&version) {
+            return Err(wrong(format!("version {version}; this program reads up to {KEEPING}")));
         }
         let mut config: PoolConfig = toml::from_str(text).map_err(flat)?;
         if version == WITHOUT_HISTORY {
             config.begin_history();
         }
+        config.set_keep(config.keep.clone());
         config.check()?;
         Ok(config)
     }
@@ -336,7 +344,7 @@ impl PoolConfig {
             id: String,
         }
         let Versioned { version, id } = toml::from_str(text).ok()?;
-        (version > VERSION && id == self.id).then_some(version)
+        (version > KEEPING && id == self.id).then_some(version)
     }
 
     /// The text of the file.
@@ -358,6 +366,7 @@ impl PoolConfig {
         }
         check_word("name", &self.name)?;
         self.policy.check()?;
+        self.keep.iter().try_for_each(KeepRule::check)?;
         if self.node.len() > MAX_NODES {
             return Err(wrong(format!("{} nodes, the limit is {MAX_NODES}", self.node.len())));
         }
@@ -398,6 +407,23 @@ impl PoolConfig {
             }
         }
         Ok(())
+    }
+
+    /// Sets the rules of which versions are kept.
+    pub fn set_keep(&mut self, keep: Vec<KeepRule>) {
+        // Versions that were kept are there still when no rule keeps them any more.
+        self.version = if keep.is_empty() { self.version } else { KEEPING };
+        self.keep = keep;
+    }
+
+    /// Returns whether versions may be kept in the pool.
+    pub fn has_versions(&self) -> bool {
+        self.version >= KEEPING
+    }
+
+    /// The rule for an object, if there is one.
+    pub fn keep_rule(&self, name: &str) -> Option<&KeepRule> {
+        keep::rule_for(&self.keep, name)
     }
 
     /// Position of a node.
@@ -460,7 +486,7 @@ mod tests {
     fn unknown_fields_and_versions_are_errors_of_one_line() {
         let text = config().to_toml().unwrap();
         for (wrong, word) in [
-            (text.replace("version = 2", "version = 3"), "version 3"),
+            (text.replace("version = 2", "version = 4"), "version 4"),
             (text.replace("name = ", "nmae = "), "nmae"),
             (text.replace("weight = 1.0", "weight = \"heavy\""), "weight"),
             (String::new(), "version"),

@@ -219,7 +219,7 @@ mod tests {
         let pool = example_pool().unwrap();
         let known = pool.config().clone();
         let later = PoolConfig { revision: known.revision + 1, ..known.clone() };
-        let text = later.to_toml().unwrap().replace("version = 2", "version = 3\nfeatures = [1]");
+        let text = later.to_toml().unwrap().replace("version = 2", "version = 4\nfeatures = [1]");
         let text = summed(first_line(later.revision) + &text).into_bytes();
         for (_, store) in pool.map().present() {
             kiln_store::write_whole(store, DESCRIPTION, &text).unwrap();
@@ -229,7 +229,7 @@ mod tests {
         let settings = Settings::new(&Silent);
         let newest = Membership::newest(known.clone(), false, &open, &settings);
         let words = newest.unwrap_err().to_string();
-        assert!(words.contains("later release") && words.contains("version 3"), "{words}");
+        assert!(words.contains("later release") && words.contains("version 4"), "{words}");
         let newer = PoolConfig { revision: 9, ..known };
         for (_, store) in pool.map().present() {
             assert!(matches!(write_map(store, "a", &newer, false), Err(PoolError::Refused { .. })));

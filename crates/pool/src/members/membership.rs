@@ -429,6 +429,7 @@ impl<'a> Membership<'a> {
         let mine = &self.map.config;
         let adopt = |map: &mut PoolConfig| {
             (map.name, map.policy) = (mine.name.clone(), mine.policy.clone());
+            map.set_keep(mine.keep.clone());
             for (node, edited) in map.node.iter_mut().zip(&mine.node) {
                 (node.url, node.domain) = (edited.url.clone(), edited.domain.clone());
                 node.weight = edited.weight;
@@ -478,7 +479,7 @@ impl<'a> Membership<'a> {
             at.is_none_or(|at| !self.map.nodes[at].is_here())
         };
         let (mut names, mut count) = (Vec::new(), 0);
-        index.each("", None, |listed| {
+        index.each_version("", None, |listed| {
             let lost: Vec<usize> =
                 (0..listed.nodes.len()).filter(|at| gone(&listed.nodes[*at])).collect();
             let data = match listed.k {

@@ -195,8 +195,8 @@ impl Membership<'_> {
             report.shards_with_crc += u64::from(kept.is_some_and(has_crc));
             if !is_sealed {
                 let name = &listed.name[..];
-                let staged_shards = &[];
-                changes.push(Change { key: *key, name, now_ms, thorough: true, staged_shards });
+                let (thorough, keeps, staged_shards) = (true, false, &[]);
+                changes.push(Change { key: *key, name, now_ms, thorough, keeps, staged_shards });
             }
         }
         let ends =

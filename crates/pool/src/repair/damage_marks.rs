@@ -15,7 +15,7 @@ impl Repairer<'_> {
     /// shard, or on another one that takes it.
     pub(crate) fn mark_damage(
         &self,
-        key: &Key,
+        (key, shards): (&Key, &Key),
         run: &[u8; 16],
         nodes: &[String],
         damage: &[u16],
@@ -24,7 +24,7 @@ impl Repairer<'_> {
         for &index in damage {
             let shard = suspected(index).0;
             let own = nodes.get(shard).and_then(|id| self.map.config.position(id));
-            let file = NodeFile::Shard { key: *key, run: *run, index: shard as u16 }.name();
+            let file = NodeFile::Shard { key: *shards, run: *run, index: shard as u16 }.name();
             let disk = own.and_then(|at| self.map.usable(at).ok());
             if disk.is_some_and(|disk| disk.open(&file).is_err_and(|e| e.is_not_found())) {
                 // Its name is missing, which any survey sees.
@@ -78,7 +78,8 @@ impl Repairer<'_> {
         }
         if let Some(listed) = index.by_key(key)? {
             let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
-            self.mark_damage(key, &run, &listed.nodes, damage, settings);
+            let keys = (key, &Key::of_shards(&listed.name)?);
+            self.mark_damage(keys, &run, &listed.nodes, damage, settings);
         }
         Ok(())
     }

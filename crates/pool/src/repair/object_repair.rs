@@ -210,7 +210,7 @@ impl Repairer<'_> {
         debug_assert!(found.newest.as_ref() == Some(manifest));
         let shards = ObjectShards::open(self.map, manifest)?;
         let bytes = kiln_stripe::rebuild::chunk_bytes(&shards, 0);
-        let (targets, refused) = self.targets(key, manifest, todo, bytes)?;
+        let (targets, refused) = self.targets(manifest, todo, bytes)?;
         if let (true, Some(refused)) = (targets.is_empty(), &refused) {
             // Copies of the manifest have homes of their own. Without them the map is not settled,
             // and nothing that would make room for the shards could be changed in the end.
@@ -259,7 +259,7 @@ impl Repairer<'_> {
         let changes: Vec<Change<'_>> = (objects.iter().zip(&staged))
             .map(|(object, staged_shards)| {
                 let InPlace { key, name, now_ms, .. } = *object;
-                Change { key, name, now_ms, thorough: true, staged_shards }
+                Change { key, name, now_ms, thorough: true, keeps: false, staged_shards }
             })
             .collect();
         let committed = self.manifests.commit_all(&changes, settings, |at, now| {
@@ -292,17 +292,23 @@ impl Repairer<'_> {
     }
 
     /// A shard that is to be written on a node.
-    pub(crate) fn target(&self, key: Key, run: [u8; 16], index: u16, node: usize) -> Target {
-        let part = NodeFile::RepairPart { key, run, index, by: self.map.config.repairer }.name();
-        let name = NodeFile::Shard { key, run, index }.name();
-        Target { index: usize::from(index), node, part, name }
+    pub(crate) fn target(
+        &self,
+        object: &str,
+        run: [u8; 16],
+        index: u16,
+        node: usize,
+    ) -> Result<Target> {
+        let (key, by) = (Key::of(object)?, self.map.config.repairer);
+        let part = NodeFile::RepairPart { key, run, index, by }.name();
+        let name = NodeFile::Shard { key: Key::of_shards(object)?, run, index }.name();
+        Ok(Target { index: usize::from(index), node, part, name })
     }
 
     /// Returns where the shards in `todo`, of so many bytes each, go: to their own nodes, or to the
     /// best of the other domains that have room; and why some go nowhere, if so.
     fn targets(
         &self,
-        key: Key,
         manifest: &Manifest,
         todo: &[u16],
         bytes: u64,
@@ -322,14 +328,21 @@ impl Repairer<'_> {
         }
         let home = |index: u16| own[usize::from(index)].1.filter(|&at| stays(index, at));
         let moving = todo.iter().filter(|index| home(**index).is_none()).count();
-        let WithRoom { chosen, full, .. } =
-            self.writer.place_with_room(&key, moving, &taken, bytes, &asked)?;
+        let WithRoom { chosen, full, .. } = self.writer.place_with_room(
+            &Key::of_shards(&manifest.name)?,
+            moving,
+            &taken,
+            bytes,
+            &asked,
+        )?;
         let mut fresh = chosen.into_iter();
         let mut targets = Vec::with_capacity(todo.len());
         let mut nowhere = Vec::new();
         for &index in todo {
             match home(index).or_else(|| fresh.next()) {
-                Some(node) => targets.push(self.target(key, manifest.run, index, node)),
+                Some(node) => {
+                    targets.push(self.target(&manifest.name, manifest.run, index, node)?);
+                }
                 None => nowhere.push(index),
             }
         }
@@ -391,8 +404,8 @@ impl Repairer<'_> {
         now_ms: u64,
         settings: &Settings<'_>,
     ) -> Result<()> {
-        let change =
-            Change { key, name: &manifest.name, now_ms, thorough: true, staged_shards: &[] };
+        let (name, thorough, keeps) = (&manifest.name[..], true, false);
+        let change = Change { key, name, now_ms, thorough, keeps, staged_shards: &[] };
         self.manifests.commit(&change, settings, |found| Ok(found.newest.clone()))?;
         Ok(())
     }

@@ -87,6 +87,7 @@ impl Repairer<'_> {
                 name: &manifest.name,
                 now_ms: req.now_ms,
                 thorough: true,
+                keeps: false,
                 staged_shards: &[],
             };
             // They were just put in quarantine.
@@ -172,6 +173,7 @@ impl Repairer<'_> {
             created_ms: req.now_ms,
             size,
             copies: Vec::new(),
+            kept: None,
             body: Body::Shards(Placed {
                 spec: info.spec.clone(),
                 k: info.k,

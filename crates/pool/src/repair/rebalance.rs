@@ -67,7 +67,7 @@ impl Repairer<'_> {
     ) -> Result<RebalanceReport> {
         let mut report = RebalanceReport { dry_run: req.dry_run, ..RebalanceReport::default() };
         let (mut names, mut total) = (Vec::new(), 0);
-        index.each("", None, |listed| {
+        index.each_version("", None, |listed| {
             report.objects += 1;
             let misplaced = self.misplaced(&listed)?;
             if misplaced > 0 {
@@ -97,7 +97,7 @@ impl Repairer<'_> {
     }
 
     fn misplaced(&self, listed: &Listed) -> Result<u64> {
-        let wanted = self.wanted(&Key::of(&listed.name)?, listed.nodes.len());
+        let wanted = self.wanted(&Key::of_shards(&listed.name)?, listed.nodes.len());
         let ids: Vec<&str> = wanted.iter().map(|&at| &self.map.nodes[at].config.id[..]).collect();
         let elsewhere = |node: &&String| !ids.contains(&&node[..]);
         Ok(listed.nodes.iter().filter(elsewhere).count() as u64)
@@ -118,7 +118,7 @@ impl Repairer<'_> {
         };
         let shards = ObjectShards::open(self.map, manifest)?;
         let bytes = chunk_bytes(&shards, 0);
-        let targets = self.moves(key, manifest, bytes, report)?;
+        let targets = self.moves(manifest, bytes, report)?;
         if targets.is_empty() {
             return Ok(());
         }
@@ -140,14 +140,13 @@ impl Repairer<'_> {
     /// Returns which shards of an object go where.
     fn moves(
         &self,
-        key: Key,
         manifest: &Manifest,
         bytes: u64,
         report: &mut RebalanceReport,
     ) -> Result<Vec<Target>> {
         let held: Vec<Option<usize>> =
             places(manifest).map(|(_, node)| self.map.config.position(node)).collect();
-        let wanted = self.wanted(&key, held.len());
+        let wanted = self.wanted(&Key::of_shards(&manifest.name)?, held.len());
         let misplaced = |at: &Option<usize>| at.is_none_or(|at| !wanted.contains(&at));
         let domain = |at: usize| &self.map.nodes[at].config.domain[..];
         // Where every shard is in the end: a domain never has two of them.
@@ -168,7 +167,7 @@ impl Repairer<'_> {
                 Some(to) => {
                     let node = roomy.remove(to);
                     domains[index] = Some(domain(node));
-                    targets.push(self.target(key, manifest.run, index as u16, node));
+                    targets.push(self.target(&manifest.name, manifest.run, index as u16, node)?);
                 }
                 None => {
                     domains[index] = at.map(domain);

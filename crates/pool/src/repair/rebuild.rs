@@ -65,6 +65,8 @@ pub struct MissingShards {
     /// Further losses that it tolerates.
     pub margin: i32,
     key: Key,
+    /// By which its shards are named.
+    shards: Key,
     /// Number of the repairer.
     by: u64,
 }
@@ -86,7 +88,7 @@ impl MissingShards {
 
     /// Name of the shard once it is in place.
     pub fn file(&self, index: u16) -> String {
-        NodeFile::Shard { key: self.key, run: self.info.run, index }.name()
+        NodeFile::Shard { key: self.shards, run: self.info.run, index }.name()
     }
 
     /// Index, node and file of a shard.
@@ -171,7 +173,7 @@ impl Repairer<'_> {
             let (object, detail) = (name.clone(), health.notes.join("; "));
             return Err(PoolError::NotRecoverable { object, detail });
         }
-        let mut lacking = self.lacking(key, &shards, &health, lost);
+        let mut lacking = self.lacking((key, Key::of_shards(name)?), &shards, &health, lost);
         if moves {
             let of = |index: &u16| lacking.source(*index);
             lacking.leaving = lacking.lost.iter().map(of).collect();
@@ -181,7 +183,7 @@ impl Repairer<'_> {
 
     fn lacking(
         &self,
-        key: Key,
+        (key, of_shards): (Key, Key),
         shards: &ObjectShards,
         health: &Health,
         lost: Vec<u16>,
@@ -202,6 +204,7 @@ impl Repairer<'_> {
             margin: health.margin,
             lost,
             key,
+            shards: of_shards,
             by: self.map.config.repairer,
         };
         lacking.sources = all.filter(sound).map(|index| lacking.source(index)).collect();
@@ -254,7 +257,7 @@ impl Repairer<'_> {
         let verify = |(lacking, (index, id)): (&MissingShards, &(u16, String))| {
             let what = || PoolError::Usage { what: format!("the pool has no node {id:?}") };
             let node = self.map.config.position(id).ok_or_else(what)?;
-            let target = self.target(lacking.key, lacking.info.run, *index, node);
+            let target = self.target(&lacking.name, lacking.info.run, *index, node)?;
             let (store, digest) = (self.map.usable(node)?, &lacking.digests[target.index]);
             read_back(store, &target.part, digest)
                 .map_err(|error| PoolError::rebuilt(error, &lacking.name, target.index))?;

@@ -8,6 +8,7 @@ use crate::Listed;
 use crate::data::shards::Member;
 use crate::data::shards::ObjectShards;
 use crate::index::{Index, THE_MANIFEST, suspect, suspected};
+use crate::manifest::commit::{has_shard, places};
 use crate::manifest::quorum::Found;
 use crate::map::config::is_zero;
 use crate::repair::health::Health;
@@ -80,6 +81,9 @@ pub struct ScrubReport {
     pub unproven: u64,
     /// Tombstones that are no longer needed and were dropped.
     pub forgotten: u64,
+    /// Kept versions that no rule keeps any more and that were removed, or would be.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pruned: u64,
     /// Bytes given back that objects which are gone still took, in files that they shared with
     /// others.
     #[serde(skip_serializing_if = "is_zero")]
@@ -131,7 +135,7 @@ impl Repairer<'_> {
         let incomplete = !self.map.sees_all()?;
         let mut report = ScrubReport { away, incomplete, ..ScrubReport::default() };
         let mut total = 0;
-        index.each(req.prefix, None, |listed| {
+        index.each_version(req.prefix, None, |listed| {
             total += listed.size;
             Ok(true)
         })?;
@@ -183,7 +187,8 @@ impl Repairer<'_> {
         settings: &Settings<'_>,
     ) -> Result<Option<String>> {
         let mut last = None;
-        index.in_batches_after(req.prefix, after, BATCH, false, |batch| {
+        let there = |listed: &Listed| !listed.deleted;
+        index.in_batches_of(req.prefix, after, BATCH, there, |batch| {
             let mut damage = Vec::with_capacity(batch.len());
             for listed in batch {
                 damage.extend(self.scrub_object(listed, index, req, queue, report, settings)?);
@@ -209,6 +214,12 @@ impl Repairer<'_> {
         report: &mut ScrubReport,
         settings: &Settings<'_>,
     ) -> Result<()> {
+        if self.map.config.has_versions() {
+            match self.prune(index, (req.now_ms, req.dry_run), settings) {
+                Ok(pruned) => report.pruned = pruned.removed,
+                Err(error) => settings.observer.warn(&error.to_string()),
+            }
+        }
         self.scrub_tombstones(index, req, report, settings)?;
         let strays = self.find_leftovers(index, req, report, settings)?;
         self.scrub_unlisted(&strays, index, req, queue, report, settings)?;
@@ -300,7 +311,8 @@ impl Repairer<'_> {
         report.damaged += u64::from(health.margin >= 0);
         let damaged = remembered(&health);
         if let (Some(run), false) = (run, req.dry_run) {
-            self.mark_damage(&key, &run, &listed.nodes, &lasting(&damaged, is_corrupt), settings);
+            let keys = (&key, &Key::of_shards(&listed.name)?);
+            self.mark_damage(keys, &run, &listed.nodes, &lasting(&damaged, is_corrupt), settings);
         }
         let (lost, notes) = (health.targets, health.notes);
         tell(report, Finding { object: listed.name.clone(), lost, margin: health.margin, notes });
@@ -356,7 +368,7 @@ impl Repairer<'_> {
                     }
                     match self.is_wanted(index, node, &file, req) {
                         Ok(false) if suspects.len() < MAX_SUSPECTS => suspects.push(file),
-                        Ok(false) => strays.leave(file.key()),
+                        Ok(false) => strays.leave(&file),
                         Ok(true) => {}
                         Err(error) => end = Err(error),
                     }
@@ -426,10 +438,17 @@ impl Repairer<'_> {
                 !old(*started)
             }
             NodeFile::RepairPart { .. } => false,
-            NodeFile::Shard { key, run, index: at } => index.by_key(key)?.is_some_and(|listed| {
-                listed.run == kiln_stripe::names::hex(run)
-                    && listed.nodes.get(usize::from(*at)).is_some_and(|id| id == node)
-            }),
+            NodeFile::Shard { key, run, index: at } => {
+                let named = |listed: Listed| {
+                    listed.run == kiln_stripe::names::hex(run)
+                        && listed.nodes.get(usize::from(*at)).is_some_and(|id| id == node)
+                };
+                let kept = || match self.map.config.has_versions() {
+                    true => Ok::<_, PoolError>(index.by_key(&key.kept(run))?.is_some_and(named)),
+                    false => Ok(false),
+                };
+                index.by_key(key)?.is_some_and(named) || kept()?
+            }
         })
     }
 
@@ -447,8 +466,7 @@ impl Repairer<'_> {
             return Ok(true);
         }
         let at = usize::from(*index);
-        let elsewhere =
-            crate::manifest::commit::places(newest).nth(at).is_some_and(|(_, id)| id != node);
+        let elsewhere = places(newest).nth(at).is_some_and(|(_, id)| id != node);
         if !elsewhere && matches!(file, NodeFile::Shard { .. }) {
             return Ok(false);
         }
@@ -474,6 +492,29 @@ impl Repairer<'_> {
         })
     }
 
+    /// The manifest that a file is judged by: its object's, or that of a kept version; whether
+    /// nothing follows from it yet, and whether nodes are unavailable that may say more. The
+    /// object's homes are locked.
+    fn holder(&self, at: usize, file: &NodeFile) -> Result<(Found, bool, bool)> {
+        let found = self.manifests.ask(&file.key(), true)?;
+        // What a dead commit left on one home may be lost with it yet: nothing follows from it.
+        let is_unsure = |found: &Found| !found.certain || (found.newest.is_some() && !found.stable);
+        // Partial files are judged by their age. A shard is data: an unavailable node may have the
+        // manifest that needs it.
+        let (unsure, away) = (is_unsure(&found), !found.away.is_empty());
+        let versions = self.map.config.has_versions();
+        let Some((kept, run, index)) = file.of_kept().filter(|_| versions) else {
+            return Ok((found, unsure, away));
+        };
+        let kept = self.manifests.ask(&kept, true)?;
+        let (unsure, away) = (unsure || is_unsure(&kept), away || !kept.away.is_empty());
+        let place = (index, &self.map.nodes[at].config.id[..]);
+        let of_object = found.newest.as_ref().is_some_and(|newest| newest.run == run);
+        let is_better = |kept: &Manifest| !of_object || has_shard(kept, &run, place);
+        let holder = if kept.newest.as_ref().is_some_and(is_better) { kept } else { found };
+        Ok((holder, unsure, away))
+    }
+
     /// Makes sure under the locks that a file is a leftover, and removes it.
     fn clear(
         &self,
@@ -487,17 +528,13 @@ impl Repairer<'_> {
         // No commit can be under way, so a file that no manifest names now is named by none.
         let key = file.key();
         let _locks = self.map.lock(self.map.config.homes_now(&key).positions(), settings)?;
-        let found = self.manifests.ask(&key, true)?;
-        // What a dead commit left on one home may be lost with it yet: nothing follows from it.
-        let unsure = !found.certain || (found.newest.is_some() && !found.stable);
-        // Partial files are judged by their age. A shard is data: an unavailable node may have the
-        // manifest that needs it.
+        let (found, unsure, away) = self.holder(at, file)?;
         let is_data = file.quarantined(0).is_some();
         if unsure
-            || (is_data && !found.away.is_empty())
+            || (is_data && away)
             || self.manifests.may_be_arriving(at, file, (req.grace_ms, req.now_ms))?
         {
-            strays.leave(key);
+            strays.leave(file);
             return Ok(());
         }
         let node = &self.map.nodes[at].config.id;

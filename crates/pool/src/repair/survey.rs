@@ -25,6 +25,9 @@ pub struct PoolStatus {
     pub pool: String,
     /// Objects.
     pub objects: u64,
+    /// Of these, versions that were replaced or removed and are kept.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub kept: u64,
     /// Bytes of all objects.
     pub bytes: u64,
     /// Objects that lack nothing.
@@ -149,8 +152,7 @@ impl Repairer<'_> {
     ) -> Result<PoolStatus> {
         let mut status = PoolStatus { pool: self.map.config.name.clone(), ..PoolStatus::default() };
         let mut lacks: BTreeMap<Key, Lack> = BTreeMap::new();
-        let mut marks = Vec::new();
-        let mut group = Group::default();
+        let (mut marks, mut group) = (Vec::new(), Group::default());
         let lookup = index.lookup()?;
         self.map.enter(0..self.map.nodes.len());
         for at in 0..self.map.nodes.len() {
@@ -178,7 +180,8 @@ impl Repairer<'_> {
         let mut all = Counted { status: &mut status, queue, now_ms };
         // Logs are read where something is lacking only: far away they are what a survey costs.
         let (mut changed, mut doubtful) = (None, Vec::new());
-        index.each("", None, |listed| {
+        index.each_version("", None, |listed| {
+            all.status.kept += u64::from(listed.kept.is_some());
             let (key, judged) = self.judge(&listed, &lacks, &seen)?;
             if judged.lacks_something() && changed.is_none() {
                 changed = Some(index.changed(self.map)?);
@@ -282,15 +285,15 @@ impl Repairer<'_> {
             return Ok(());
         }
         let before = status.claimed;
-        index.each("", None, |listed| {
-            let key = Key::of(&listed.name)?;
+        index.each_version("", None, |listed| {
+            let (key, of_shards) = (Key::of(&listed.name)?, Key::of_shards(&listed.name)?);
             let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
             let mut lack = Lack::default();
             for (number, id) in listed.nodes.iter().enumerate() {
                 let Some(&at) = group.nodes.get(id) else { continue };
                 let (row, number) = (&mut status.nodes[at], number as u16);
-                let there =
-                    row.present && group.marks.contains(&mark(at, &key, Part::Shard(&run, number)));
+                let there = row.present
+                    && group.marks.contains(&mark(at, &of_shards, Part::Shard(&run, number)));
                 row.missing += u64::from(!there);
                 status.claimed += u64::from(there);
                 if !there || row.draining {
@@ -338,7 +341,8 @@ impl Repairer<'_> {
                         continue;
                     }
                     let Some(&at) = group.nodes.get(id) else { continue };
-                    let mark = mark(at, key, Part::Shard(&run, number as u16));
+                    let key = Key::of_shards(&new.name)?;
+                    let mark = mark(at, &key, Part::Shard(&run, number as u16));
                     claimed += u64::from(group.marks.contains(&mark));
                 }
             }

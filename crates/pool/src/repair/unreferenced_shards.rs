@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::Key;
+use crate::{Key, NodeFile};
 
 /// Encode runs without a manifest that are remembered in one scrub.
 const MAX_RUNS: usize = 100_000;
@@ -38,9 +38,10 @@ impl Strays {
     }
 
     /// A shard, or what may become one, was left where it is.
-    pub(crate) fn leave(&mut self, key: Key) {
+    pub(crate) fn leave(&mut self, file: &NodeFile) {
         if self.left.len() < MAX_RUNS {
-            self.left.insert(key);
+            self.left.insert(file.key());
+            self.left.extend(file.of_kept().map(|(kept, ..)| kept));
         }
     }
 

@@ -50,6 +50,7 @@ hold! {
     sealed::a_pool_whose_key_is_lost_gets_another_one,
     space::shards_move_to_nodes_that_joined_and_no_others_do,
     sweep::a_fault_at_every_operation,
+    kept::any_m_nodes_may_be_lost_for_all_that_is_kept,
     lost::nothing_is_made_in_an_empty_place_of_a_node,
     together::objects_put_together_have_their_own_ends,
     trust::an_old_disk_brings_nothing_back,

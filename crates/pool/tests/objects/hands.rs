@@ -125,7 +125,7 @@ impl Hands<'_> {
         self.repair(false)?;
         let pool = self.pool()?;
         let mut left = 0;
-        self.index(&pool)?.each("", None, |listed| {
+        self.index(&pool)?.each_version("", None, |listed| {
             left += u64::from(listed.nodes.contains(&ids[0]) || listed.manifests.contains(&ids[0]));
             Ok(true)
         })?;
@@ -199,6 +199,20 @@ impl Hands<'_> {
         let mut queue = RepairQueue::new(Rules::default());
         let req = ScrubRequest { now_ms, grace_ms: 0, ..ScrubRequest::default() };
         pool.scrub(self.index(&pool)?, &mut queue, &req, &settings())
+    }
+
+    /// `kiln pool prune`.
+    pub fn prune(&self) -> Result<(), PoolError> {
+        let pool = self.pool()?;
+        pool.repairer().prune(self.index(&pool)?, (NOW_MS, false), &settings()).map(drop)
+    }
+
+    /// Contents of the versions that are kept of an object, the newest first.
+    pub fn past(&self, name: &str) -> Result<Vec<Vec<u8>>, PoolError> {
+        let pool = self.pool()?;
+        let versions = self.index(&pool)?.versions_of(name)?.into_iter();
+        let kept = versions.filter(|version| version.until_ms.is_some());
+        kept.map(|version| Ok(get(&pool, &version.object)?.unwrap_or_default())).collect()
     }
 
     fn node(&self, id: &str) -> Result<Option<NodeConfig>, PoolError> {

@@ -9,6 +9,7 @@ mod fuse;
 mod hands;
 mod helped;
 mod interleaved;
+mod kept;
 mod lost;
 mod meanwhile;
 mod model;

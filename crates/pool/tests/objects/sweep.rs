@@ -140,6 +140,23 @@ const ROWS: &[Row] = &[
     },
 ];
 
+/// What changes a pool that keeps versions, beside all others.
+const KEEPING_ROWS: &[Row] = &[Row {
+    name: "prune",
+    prepare: |world| {
+        world.keep(&[("", 9)]);
+        [400, 30, 500].iter().for_each(|size| drop(world.put("old", &data(*size, 5)).unwrap()));
+        world.keep(&[("past", 9), ("x", 9), ("old", 1)]);
+    },
+    act: |hands| hands.prune(),
+    x: [OLD, OLD],
+}];
+
+/// Contents of versions that are kept of an object that was removed, the newest first.
+fn past() -> Vec<Vec<u8>> {
+    vec![data(40, 22), data(600, 21)]
+}
+
 /// Objects that nothing is done with.
 fn others() -> [(&'static str, Vec<u8>); 2] {
     [("small", data(40, 7)), ("large", data(640, 8))]
@@ -156,8 +173,13 @@ fn together(hands: &Hands<'_>, x: Vec<u8>) -> Result<(), PoolError> {
     hands.put_all(&all.collect::<Vec<_>>())
 }
 
-fn fresh(row: &Row) -> World {
+fn fresh(row: &Row, keeping: bool) -> World {
     let mut world = World::new("rs:3+2", NEXT);
+    if keeping {
+        world.keep(&[("past", 9), ("x", 9)]);
+        past().iter().rev().for_each(|bytes| drop(world.put("past", bytes).unwrap()));
+        world.remove("past").unwrap();
+    }
     others().iter().for_each(|(name, bytes)| drop(world.put(name, bytes).unwrap()));
     world.put("gone", &data(50, 9)).unwrap();
     world.remove("gone").unwrap();
@@ -175,8 +197,13 @@ fn is(found: Option<&[u8]>, x: Option<u64>) -> bool {
 }
 
 /// Nothing but `x` may have changed, and `x` must be one of these; what was put together with it is
-/// whole or not there.
-fn check(hands: &Hands<'_>, when: &str, allowed: &[Option<u64>]) -> Result<(), String> {
+/// whole or not there. Where versions are kept, what `x` was before a row is there for ever.
+fn check(
+    hands: &Hands<'_>,
+    when: &str,
+    before: Option<u64>,
+    allowed: &[Option<u64>],
+) -> Result<(), String> {
     let pool = hands.pool().map_err(|error| format!("{when}: {error}"))?;
     let read = |name: &str| get(&pool, name).map_err(|error| format!("{when}: {name}: {error}"));
     for (name, bytes) in others() {
@@ -193,6 +220,16 @@ fn check(hands: &Hands<'_>, when: &str, allowed: &[Option<u64>]) -> Result<(), S
         return Err(format!("{when}: what was removed is back"));
     }
     let x = read("x")?;
+    if pool.config().has_versions() {
+        let kept = |name| hands.past(name).map_err(|error| format!("{when}: {name}: {error}"));
+        if kept("past")? != past() {
+            return Err(format!("{when}: versions are missing"));
+        }
+        let (old, replaced) = (bytes_of(OLD), before == OLD && !is(x.as_deref(), OLD));
+        if replaced && !kept("x")?.iter().any(|kept| Some(kept) == old.as_ref()) {
+            return Err(format!("{when}: the version that was replaced is not kept"));
+        }
+    }
     match allowed.iter().any(|allowed| is(x.as_deref(), *allowed)) {
         true => Ok(()),
         false => Err(format!("{when}: x has {:?} bytes", x.map(|bytes| bytes.len()))),
@@ -217,9 +254,9 @@ fn trial(row: &Row, start: &World, failing: Failing, moment: i64) -> Result<(), 
         reboot(&mut world, moment as u64);
     }
     with_hands(&world, |hands| {
-        check(hands, "after", &row.x)?;
+        check(hands, "after", row.x[0], &row.x)?;
         (row.act)(hands).map_err(|error| format!("done again: {error}"))?;
-        check(hands, "done again", &row.x[1..])
+        check(hands, "done again", row.x[0], &row.x[1..])
     })?;
     world.away.clear();
     with_hands(&world, |hands| {
@@ -231,7 +268,7 @@ fn trial(row: &Row, start: &World, failing: Failing, moment: i64) -> Result<(), 
         if !last.clean || last.leftovers > 0 || !settled {
             return Err(format!("not whole, settled {settled}: {last:?}"));
         }
-        check(hands, "made whole", &row.x[1..])
+        check(hands, "made whole", row.x[0], &row.x[1..])
     })
 }
 
@@ -248,13 +285,28 @@ fn moments(row: &Row, start: &World) -> i64 {
 
 #[test]
 pub fn a_fault_at_every_operation() {
+    sweep(ROWS, false);
+}
+
+/// The same in a pool that keeps versions: none is ever lost.
+#[test]
+pub fn a_fault_where_versions_are_kept() {
+    sweep(ROWS, true);
+    sweep(KEEPING_ROWS, true);
+}
+
+fn sweep(rows: &'static [Row], keeping: bool) {
     let disks = DISKS.get();
     let mut trials = Vec::new();
-    let starts: Vec<World> = ROWS.iter().map(fresh).collect();
-    for (row, start) in ROWS.iter().zip(&starts) {
+    let starts: Vec<World> = rows.iter().map(|row| fresh(row, keeping)).collect();
+    for (row, start) in rows.iter().zip(&starts) {
         let all = moments(row, start);
         assert!((5..2_000).contains(&all), "{}: {all} operations", row.name);
-        let each = ALL.iter().flat_map(|failing| (0..all).map(move |at| (*failing, at)));
+        // Where versions are kept kinds of faults take turns: all of them are tried without.
+        let turns = move |kind: usize, at: &i64| !keeping || *at as usize % ALL.len() == kind;
+        let each = ALL.iter().enumerate().flat_map(|(kind, failing)| {
+            (0..all).filter(move |at| turns(kind, at)).map(move |at| (*failing, at))
+        });
         trials.extend(each.map(|(failing, at)| (row, start, failing, at)));
     }
     let (next, wrong) = (AtomicUsize::new(0), std::sync::Mutex::new(Vec::new()));

@@ -8,8 +8,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use kiln_pool::{
-    GetReport, GetRequest, Index, Membership, NodeConfig, NodeFile, Policy, Pool, PoolConfig,
-    PutReport, PutRequest, RecodeReport, RecodeRequest,
+    GetReport, GetRequest, Index, KeepRule, Membership, NodeConfig, NodeFile, Policy, Pool,
+    PoolConfig, PutReport, PutRequest, RecodeReport, RecodeRequest,
 };
 use kiln_store::{
     Backend, Extensions, Locks, MemoryBackend, ReadAt, StagedBackend, StoreError, WriteLock,
@@ -178,6 +178,20 @@ impl World {
 
     pub fn remove(&self, name: &str) -> Result<(), PoolError> {
         self.pool().remove(name, self.run(), 1_000, &settings())
+    }
+
+    /// So many versions are kept of objects whose names begin with these.
+    pub fn keep(&mut self, rules: &[(&str, u64)]) {
+        let rule = |(prefix, last): &(&str, u64)| KeepRule {
+            prefix: (*prefix).to_owned(),
+            last: *last,
+            ..KeepRule::default()
+        };
+        let set = |next: &mut PoolConfig| {
+            next.set_keep(rules.iter().map(rule).collect());
+            Ok(())
+        };
+        self.config = self.pool().members().change(false, &settings(), set).unwrap();
     }
 
     /// Names of the pool's own files on a node.

@@ -116,7 +116,7 @@ impl Drain {
         volumes: &[String],
     ) -> Result<Option<String>, Failure> {
         let (id, mut left, mut objects) = (&self.id, 0, 0);
-        index.each("", None, |listed| {
+        index.each_version("", None, |listed| {
             objects += 1;
             left += u64::from(listed.nodes.contains(id) || listed.manifests.contains(id));
             Ok(true)

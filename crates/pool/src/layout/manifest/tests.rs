@@ -14,6 +14,7 @@ fn placed() -> Manifest {
         run: [2; 16],
         created_ms: 1_700_000_000_000,
         size: 12_345_678,
+        kept: None,
         copies: (0..5).map(|at| format!("n{at:02}")).collect(),
         body: Body::Shards(Placed {
             spec: "rs:4+2,matrix=cauchy".into(),

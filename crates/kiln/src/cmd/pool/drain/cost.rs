@@ -37,7 +37,7 @@ pub struct Planned {
 /// Plans it: every node is taken to have a link of its own, all of one rate.
 pub fn of(pool: &Pool, index: &Index, id: &str, setup: &Setup) -> Result<Planned, Failure> {
     let (mut wants, mut shards, mut bytes) = (Vec::new(), 0, 0);
-    index.each("", None, |listed| {
+    index.each_version("", None, |listed| {
         if let Some(at) = listed.nodes.iter().position(|node| node == id) {
             shards += 1;
             if wants.len() < MOST {

@@ -1,0 +1,43 @@
+//! `kiln pool prune`
+
+use clap::Args;
+
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count, one_line};
+use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::sizes;
+
+// Arguments; the summary is in `pool.rs`.
+#[derive(Debug, Args)]
+pub struct Prune {
+    /// Only print what would be removed
+    #[arg(long)]
+    dry_run: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Prune {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let pool = self.pool.open(setup)?;
+        let index = self.pool.index(&pool, setup)?;
+        let when = (now_ms(), self.dry_run);
+        let report = pool.repairer().prune(&index, when, &setup.settings())?;
+        setup.observer.finish();
+        if setup.json {
+            Stream::Stdout.json(&report)?;
+        } else if !setup.quiet {
+            let would = if self.dry_run { "would be " } else { "" };
+            let line = |(name, version): &(String, u64)| {
+                format!("{} version {version} {would}removed\n", one_line(name))
+            };
+            let lines: String = report.versions.iter().map(line).collect();
+            let versions = count(report.removed, "version");
+            let (bytes, kept) = (sizes::show(report.bytes), report.kept);
+            Stream::Stdout
+                .text(&format!("{lines}{versions} {would}removed, {bytes}; {kept} kept\n"))?;
+        }
+        Ok(Exit::Done)
+    }
+}

@@ -1,0 +1,76 @@
+//! `kiln pool undelete`
+
+use std::collections::BTreeMap;
+
+use clap::Args;
+use kiln_folders::is_attributes;
+use kiln_stripe::PoolError;
+
+use crate::exit::{Exit, Failure};
+use crate::print::{Stream, count};
+use crate::setup::{PoolFlags, Setup, moment};
+use crate::transfer::pool_tree::PoolTree;
+use crate::transfer::{Report, Transfer, refuse_reserved};
+
+// Arguments; the summary is in `pool.rs`.
+#[derive(Debug, Args)]
+pub struct Undelete {
+    /// An object, or a folder of them
+    name: String,
+
+    /// Bring back what was in force then, as for kiln ls [default: what was removed last]
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    at: Option<u64>,
+
+    /// Replace objects that are there; their versions now are kept by the same rules
+    #[arg(long)]
+    force: bool,
+
+    #[command(flatten)]
+    pool: PoolFlags,
+}
+
+impl Undelete {
+    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+        let name = self.name.trim_end_matches('/');
+        refuse_reserved(name)?;
+        let pool = self.pool.open(setup)?;
+        let index = self.pool.index_to_list(&pool, setup)?;
+        let (force, skip) = (self.force, false);
+        let transfer = Transfer { pool: &pool, index: &index, setup, force, skip };
+        let mut tree = PoolTree::of_versions(&transfer, name, |versions| match self.at {
+            Some(at) => versions.iter().find(|one| one.was_at(at)),
+            // Those of a folder say which versions they are of.
+            None => {
+                versions.first().filter(|one| one.until_ms.is_some() || is_attributes(&one.name))
+            }
+        })?;
+        // What is in force still needs nothing.
+        tree.objects.retain(|_, object| object.past.is_some());
+        let mut kept = BTreeMap::new();
+        for (name, object) in &tree.objects {
+            if !force && pool.writer().has(name)? {
+                let what = format!("object {name:?} is there");
+                return Err(PoolError::Exists { what }.into());
+            }
+            let past = object.past.as_deref().unwrap_or(name);
+            kept.insert(past, (name.clone(), object.entry.as_ref()));
+        }
+        if kept.is_empty() {
+            return Err(PoolError::NoObject { name: self.name }.into());
+        }
+        let mut report = Report::default();
+        transfer.keep_objects(&kept, &mut report);
+        setup.observer.finish();
+        if report.is_whole() {
+            let restored: Vec<&String> = tree.objects.keys().collect();
+            if setup.json {
+                Stream::Stdout.json(&serde_json::json!({ "restored": restored }))?;
+            } else if !setup.quiet {
+                let objects = count(restored.len() as u64, "object");
+                Stream::Stdout.text(&format!("{objects} restored\n"))?;
+            }
+        }
+        report.end_quietly(setup)
+    }
+}
