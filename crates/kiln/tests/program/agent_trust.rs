@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use crate::agent_pool::Scene;
-use crate::agents::{Agent, list};
+use crate::agents::Agent;
 use crate::rig::{Rig, data};
 
 /// Waits until it holds, for a while.
@@ -56,71 +56,6 @@ fn refused_peers_are_logged_with_their_address_and_not_too_often() {
     }
     std::thread::sleep(Duration::from_millis(200));
     assert!(lines().len() < 10, "{} lines", lines().len());
-}
-
-#[test]
-fn keys_of_a_role_are_good_for_that_role_only() {
-    let mut scene = Scene::new("clay:4+2", 7, &[6_000_000]);
-    let issue = |role: &str| {
-        let words = format!("key --role {role} --days 2 -o {role}.key --key cluster.key");
-        scene.rig.kiln(&words).ok();
-    };
-    ["client", "agent", "administrator"].into_iter().for_each(issue);
-    scene.rig.kiln("key --role client -o client.key --key cluster.key").fails(4, &["client.key"]);
-    scene.rig.kiln("key --role client -o x.key --key client.key").fails(3, &["only the cluster"]);
-    // A client reads and writes files.
-    scene.rig.kiln("get o0 -o back -q --key client.key").ok();
-    assert!(scene.rig.read("back") == scene.objects[0].1);
-    scene.rig.kiln("put back o1 -q --key client.key").ok();
-    // An agent's key serves, and reads nothing.
-    assert_ne!(scene.rig.kiln("get o0 -o back --force -q --key agent.key").code, 0);
-    // An agent that was killed comes back with a key of its own; a client cannot be one.
-    let address = scene.agents[0].as_ref().unwrap().address.clone();
-    let listen = address.strip_prefix("kiln://").unwrap().split('/').next().unwrap().to_owned();
-    scene.kill(0);
-    let served = Agent::listening(&scene.rig, "d0", "--key client.key", &listen);
-    assert_ne!(scene.rig.kiln(&format!("verify {address} --key cluster.key")).code, 0);
-    served.kill();
-    scene.agents[0] = Some(Agent::listening(&scene.rig, "d0", "--key agent.key", &listen));
-    scene.rig.kiln("get o0 -o back --force -q --key client.key").ok();
-    // Agents rebuild for an administrator.
-    std::fs::remove_file(scene.shard_of(1)).unwrap();
-    let words = "coordinator --json --wait 0";
-    let report = scene.rig.kiln(&format!("{words} --key administrator.key")).ok().json();
-    assert_eq!((&report["repaired"], &report["central"]), (&1.into(), &0.into()), "{report}");
-}
-
-#[test]
-fn a_cluster_key_is_changed_while_agents_serve() {
-    let rig = Rig::new();
-    rig.kiln("agent --init --key old").ok();
-    rig.kiln("agent --init --key new").ok();
-    let (old, new) = (rig.read("old"), rig.read("new"));
-    for (name, text) in [("both", [&old[..], &new].concat()), ("turned", [&new[..], &old].concat())]
-    {
-        rig.kiln(&format!("agent --init --key {name}")).ok();
-        std::fs::write(rig.path(name), text).unwrap();
-    }
-    let mut agents: Vec<Agent> = Agent::several(&rig, 3, "--key old");
-    rig.data("object", 100_000, 1);
-    rig.kiln(&format!("encode object -c rs:2+1 {} -q --key old", list(&agents, "-o"))).ok();
-    assert_ne!(rig.kiln(&format!("verify {} -q --key new", list(&agents, ""))).code, 0);
-    let steps =
-        [("both", ["old", "both"]), ("turned", ["both", "turned"]), ("new", ["turned", "new"])];
-    for (next, clients) in steps {
-        // One after the other; those that were changed and those that were not work together.
-        for at in 0..3 {
-            let socket = agents[at].address.strip_prefix("kiln://").unwrap().to_owned();
-            let listen = socket.split('/').next().unwrap().to_owned();
-            agents.remove(at).kill();
-            let flags = format!("--key {next}");
-            agents.insert(at, Agent::listening(&rig, &format!("d{at}"), &flags, &listen));
-            for client in clients {
-                rig.kiln(&format!("verify {} -q --key {client}", list(&agents, ""))).ok();
-            }
-        }
-    }
-    assert_ne!(rig.kiln(&format!("verify {} -q --key old", list(&agents, ""))).code, 0);
 }
 
 #[test]

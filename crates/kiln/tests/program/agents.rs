@@ -50,11 +50,6 @@ impl Agent {
         Agent { child, address: started["address"].as_str().unwrap().to_owned(), started }
     }
 
-    /// Agents for so many folders `d0`, `d1`, ...
-    pub fn several(rig: &Rig, count: usize, flags: &str) -> Vec<Agent> {
-        (0..count).map(|i| Agent::start(rig, &format!("d{i}"), flags)).collect()
-    }
-
     /// Kills it, as a power cut would.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
@@ -80,11 +75,6 @@ impl Drop for Agent {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// Their addresses, each with a word before it.
-pub fn list(agents: &[Agent], word: &str) -> String {
-    agents.iter().map(|agent| format!("{word} {} ", agent.address)).collect()
 }
 
 #[test]
