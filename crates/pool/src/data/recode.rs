@@ -20,7 +20,7 @@ use crate::layout::{Body, Class, place};
 use crate::{Key, Manifest};
 
 /// Most objects that are recoded together, and most bytes of them.
-const TOGETHER: usize = 64;
+const TOGETHER: usize = 256;
 const TOGETHER_BYTES: u64 = 16 << 20;
 /// Failures told one by one.
 const MOST_TOLD: usize = 1000;
@@ -268,19 +268,22 @@ impl ObjectWriter<'_> {
     ) -> Result<Vec<Result<Option<Job>>>> {
         let found = self.manifests.manifests(names)?;
         let mut ends: Vec<Result<Option<Job>>> = names.iter().map(|_| Ok(None)).collect();
-        let mut jobs = Vec::new();
+        let mut todo = Vec::new();
         for (at, manifest) in found.into_iter().enumerate() {
             ends[at] = manifest.map_or(Ok(None), |manifest| self.job(manifest, req));
-            let Ok(Some(job)) = &ends[at] else { continue };
-            if req.dry_run {
-                settings.observer.advance(job.manifest.size);
-                continue;
+            match &mut ends[at] {
+                Ok(Some(job)) if req.dry_run => settings.observer.advance(job.manifest.size),
+                Ok(job) => todo.extend(job.take().map(|job| (at, job))),
+                Err(_) => {}
             }
-            match ObjectShards::open(self.map, &job.manifest) {
-                Ok(shards) => {
-                    let job = std::mem::replace(&mut ends[at], Ok(None));
-                    jobs.extend(job?.map(|job| (at, job, shards)));
-                }
+        }
+        let opened = self.map.in_parallel(todo, |_, (at, job)| {
+            Ok::<_, PoolError>((at, ObjectShards::open(self.map, &job.manifest), job))
+        })?;
+        let mut jobs = Vec::with_capacity(opened.len());
+        for (at, shards, job) in opened {
+            match shards {
+                Ok(shards) => jobs.push((at, job, shards)),
                 Err(error) => ends[at] = Err(error),
             }
         }
