@@ -83,20 +83,3 @@ impl Scene {
         assert_eq!(scrub.json()["damaged"], 0, "{}", scrub.stdout);
     }
 }
-
-#[test]
-fn a_pool_of_agents_takes_another_code() {
-    let mut scene = Scene::new("rs:4+2", 7, &[10, 100_000, 5_000_000]);
-    for code in ["clay:4+2", "clay:3+2"] {
-        let done = scene.ok(&format!("pool recode --to {code} --json")).json();
-        assert_eq!((&done["recoded"], &done["moved"]), (&2.into(), &done["planned"]), "{done}");
-        for (name, bytes) in &scene.objects {
-            scene.ok(&format!("get {name} -o back --force -q"));
-            assert!(scene.rig.read("back") == *bytes, "{name}");
-        }
-        if code == "clay:4+2" {
-            scene.is_whole();
-            scene.kill(3);
-        }
-    }
-}

@@ -20,7 +20,6 @@ mod memory;
 mod meter;
 mod pages;
 mod pool;
-mod pool_kill;
 mod raw;
 mod reads;
 mod requests;

@@ -163,4 +163,4 @@ macro_rules! sessions {
     };
 }
 
-sessions!(agent_pools agents copies plans pools recode sealed shards usage versions);
+sessions!(agent_pools agents copies plans pool_kills pools recode sealed shards usage versions);

@@ -132,3 +132,41 @@ is_whole() {
   for name in o?*; do k get $name -o back --force -q && cmp back $name; done
   k scrub --json | top damaged
 }
+
+# rounds PART: lists the numbers of this part of all rounds of kills.
+# usual COMMAND...: runs a command, and remembers how many microseconds it takes.
+# killed COMMAND...: kills a command after a random part of that, a little more than it included.
+# calm COMMAND...: runs a command; prints its warnings only if it fails (a killed one may leave some).
+# like FILE OTHER: compares two files, and says how to repeat a run where they differ.
+RANDOM=${KILN_SEED:=$$}
+like() { cmp "$@" || echo "KILN_SEED=$KILN_SEED"; }
+rounds() { seq $(((${KILN_KILL_ROUNDS:-200} + $1 - 1) / $1)); }
+usual() {
+  local from=${EPOCHREALTIME/./}
+  "$@" && usual=$((${EPOCHREALTIME/./} - from))
+}
+killed() {
+  local moment=$(((RANDOM * 32768 + RANDOM) % (usual * 11 / 10)))
+  "$@" &
+  local pid=$!
+  sleep $((moment / 1000000)).$(printf %06d $((moment % 1000000)))
+  { kill -9 $pid; wait $pid; } 2> /dev/null
+}
+
+calm() {
+  "$@" 2> said || {
+    local code=$?
+    cat said; echo "KILN_SEED=$KILN_SEED"
+    return $code
+  }
+}
+
+# tidied FILES: scrubs and repairs a pool; then it is whole, and its nodes (a drained disk is none of
+# them any more) hold so many files of objects.
+tidied() {
+  kiln scrub --grace 0 -q 2> said || test $? = 1 || cat said
+  calm kiln repair -q && calm kiln scrub --grace 0 -q
+  local nodes=$(calm kiln status --json | grep -oP '"id": "n\K[0-9]+' | sort -u | sed s/^/d/)
+  local files=$(find $nodes -type f ! -name '*kiln-*' | wc -l)
+  test $files = $1 || echo "$files files, not $1; KILN_SEED=$KILN_SEED"
+}
