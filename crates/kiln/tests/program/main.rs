@@ -15,7 +15,6 @@ mod errors;
 mod everyday;
 mod files;
 mod havoc;
-mod kill;
 mod memory;
 mod meter;
 mod pages;

@@ -163,4 +163,6 @@ macro_rules! sessions {
     };
 }
 
-sessions!(agent_pools agents copies plans pool_kills pools recode sealed shards usage versions);
+sessions!(
+    agent_pools agents copies kills plans pool_kills pools recode sealed shards usage versions
+);

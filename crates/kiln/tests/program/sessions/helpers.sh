@@ -170,3 +170,8 @@ tidied() {
   local files=$(find $nodes -type f ! -name '*kiln-*' | wc -l)
   test $files = $1 || echo "$files files, not $1; KILN_SEED=$KILN_SEED"
 }
+
+# decoded: decodes "shards", past what is lost, and compares the result with "object".
+# holds FOLDER NUMBER: a folder has so many files that are not hidden.
+decoded() { calm kiln decode shards -o back --force -q && like back object; }
+holds() { test $(ls "$1" | wc -l) = "$2" || ls "$1"; }
