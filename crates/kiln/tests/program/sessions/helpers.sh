@@ -136,7 +136,7 @@ is_whole() {
 # rounds PART: lists the numbers of this part of all rounds of kills.
 # usual COMMAND...: runs a command, and remembers how many microseconds it takes.
 # killed COMMAND...: kills a command after a random part of that, a little more than it included.
-# calm COMMAND...: runs a command; prints its warnings only if it fails (a killed one may leave some).
+# calm COMMAND...: runs a command; prints its warnings only if it fails: a kill may leave some.
 # like FILE OTHER: compares two files, and says how to repeat a run where they differ.
 RANDOM=${KILN_SEED:=$$}
 like() { cmp "$@" || echo "KILN_SEED=$KILN_SEED"; }
@@ -161,8 +161,8 @@ calm() {
   }
 }
 
-# tidied FILES: scrubs and repairs a pool; then it is whole, and its nodes (a drained disk is none of
-# them any more) hold so many files of objects.
+# tidied FILES: scrubs and repairs a pool; then it is whole, and its nodes (a drained disk is none
+# of them any more) hold so many files of objects.
 tidied() {
   kiln scrub --grace 0 -q 2> said || test $? = 1 || cat said
   calm kiln repair -q && calm kiln scrub --grace 0 -q
