@@ -114,18 +114,6 @@ impl Rig {
         self.command(words).spawn().unwrap()
     }
 
-    /// Runs the program with bytes on its standard input.
-    pub fn kiln_with_input(&self, words: &str, input: &[u8]) -> Ended {
-        let mut child = self.command(words).stdin(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let bytes = input.to_vec();
-        // The program may end before it read everything; that is for the caller to judge.
-        let feeder = std::thread::spawn(move || drop(stdin.write_all(&bytes)));
-        let ended = Ended::new(child.wait_with_output().unwrap());
-        feeder.join().unwrap();
-        ended
-    }
-
     /// A file of position-dependent bytes; returns them.
     pub fn data(&self, name: &str, bytes: usize, seed: u64) -> Vec<u8> {
         let data = data(bytes, seed);
