@@ -1,5 +1,6 @@
 //! Folders of other machines: agents as processes of their own, over the loopback interface.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Child, Command, ExitStatus};
@@ -77,6 +78,17 @@ impl Drop for Agent {
     }
 }
 
+/// Asks an agent for a document over HTTP.
+fn asked(agent: &Agent, path: &str) -> String {
+    let url = agent.started["metrics"].as_str().unwrap();
+    let host = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: here\r\n\r\n").as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
 #[test]
 fn an_agent_tells_its_metrics_and_ends_when_told() {
     let rig = Rig::new();
@@ -85,12 +97,7 @@ fn an_agent_tells_its_metrics_and_ends_when_told() {
     rig.kiln(&format!("encode object -c rs:2+1 -o {} -q", agent.address)).ok();
     rig.kiln(&format!("decode {} -o back -q", agent.address)).ok();
     assert!(rig.read("back") == data);
-    let url = agent.started["metrics"].as_str().unwrap();
-    let host = url.strip_prefix("http://").unwrap().strip_suffix("/metrics").unwrap();
-    let mut stream = TcpStream::connect(host).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
+    let answer = asked(&agent, "/metrics");
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
     let value = |name: &str| -> u64 {
         let wanted = format!("{name}{{place=\"here\"}} ");
@@ -103,4 +110,32 @@ fn an_agent_tells_its_metrics_and_ends_when_told() {
     assert!(value("kiln_disk_total_bytes") > value("kiln_disk_free_bytes"));
     assert!(answer.ends_with("# EOF\n"));
     assert!(agent.terminate().success());
+}
+
+#[test]
+fn an_agent_says_whether_it_lives_and_serves() {
+    let rig = Rig::new();
+    let agent = Agent::start(&rig, "d0", "--plain --metrics 127.0.0.1:0");
+    let ask = |path: &str| asked(&agent, path);
+    assert!(ask("/health").starts_with("HTTP/1.1 200") && ask("/health").ends_with("lives\n"));
+    assert!(ask("/ready").starts_with("HTTP/1.1 200"));
+    assert!(ask("/else").starts_with("HTTP/1.1 404"));
+    rig.remove("d0");
+    assert!(ask("/ready").starts_with("HTTP/1.1 503"), "{}", ask("/ready"));
+    assert!(ask("/health").starts_with("HTTP/1.1 200"));
+    // Rules and dashboard ask for what agents say.
+    let said = ask("/metrics");
+    for file in ["alerts.yml", "dashboard.json"] {
+        let path = format!("{}/../../dist/monitoring/{file}", env!("CARGO_MANIFEST_DIR"));
+        let text = fs::read_to_string(path).unwrap();
+        for name in text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
+            let space = name.starts_with("kiln_disk_free") || name.starts_with("kiln_disk_total");
+            // A coordinator says these: `make page-test` compares them.
+            let coordinator = ["pool", "node", "repair", "scrub", "survey", "volume_log"];
+            let other = coordinator.iter().any(|of| name.starts_with(&format!("kiln_{of}")));
+            if name.starts_with("kiln_") && !space && !other {
+                assert!(said.contains(name), "{file} asks for {name}, which no agent says");
+            }
+        }
+    }
 }

@@ -163,6 +163,5 @@ macro_rules! sessions {
     };
 }
 
-sessions!(
-    agent_pools agents copies kills plans pool_kills pools recode sealed shards usage versions
-);
+sessions!(agent_pools agents commands copies damage kills plans pool_kills pools reads recode);
+sessions!(sealed shards upgrades usage versions);

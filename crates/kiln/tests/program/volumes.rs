@@ -630,3 +630,24 @@ fn what_cannot_be_is_said() {
     let said = server.end();
     assert!(said.contains("does not keep to the protocol"), "{said}");
 }
+
+#[test]
+fn a_smaller_volume_keeps_what_was_written_until_that_is_given_up() {
+    let rig = Rig::new();
+    create(&rig, "rs:3+2", 5);
+    rig.kiln("volume create disk 16MiB -q").ok();
+    // Nothing lies there.
+    rig.kiln("volume resize disk 8MiB -q").ok();
+    rig.kiln("volume resize disk 16MiB -q").ok();
+    let (last, block) = ((16 << 20) - 4096, data(4096, 3));
+    let server = Server::start(&rig, "");
+    Client::new(&rig).write(last, &block).unwrap();
+    server.end();
+    rig.kiln("volume resize disk 1MiB").fails(5, &["1 block of 4 KiB", "past 1 MiB", "--yes"]);
+    let server = Server::start(&rig, "");
+    assert_eq!(Client::new(&rig).read(last, 4096), block);
+    server.end();
+    rig.kiln("volume resize disk 1MiB --yes -q").ok();
+    rig.kiln("volume rm disk").fails(5, &["--yes"]);
+    rig.kiln("volume rm disk --yes -q").ok();
+}

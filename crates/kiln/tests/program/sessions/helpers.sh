@@ -85,7 +85,7 @@ trap 'kill -9 "${agents[@]}" 2> /dev/null' EXIT
 agent() {
   local name=$1
   : > "$name.out"
-  kiln agent --dir "$name" --listen "${listen:-127.0.0.1:0}" --json "${@:2}" \
+  "${agent_program:-kiln}" agent --dir "$name" --listen "${listen:-127.0.0.1:0}" --json "${@:2}" \
     > "$name.out" 2> "$name.log" &
   disown $!
   agents+=($!)
