@@ -113,6 +113,9 @@ RECIPES = [
     Recipe("docs/guide/pools.md", "Yesterday", f"{POOL} && {FILES}",
            instead={"2026-11-28": "2101-11-28"}),
     Recipe("docs/guide/pools.md", "Sealed pools"),
+    Recipe("docs/guide/pools.md", "A caretaker", POOL,
+           instead={"127.0.0.1:7480": "127.0.0.1:{port0} &"},
+           after={"kiln coordinator": "sleep 2"}),
     # Six agents of this machine, one for each of its ports. The pool waits for them in the
     # background, as it would in another terminal.
     Recipe("docs/guide/pools.md", "Machines",

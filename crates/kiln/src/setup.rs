@@ -221,6 +221,15 @@ impl Setup {
         Ok(self.network.get_or_init(|| network))
     }
 
+    /// The network of a pool without agents: clock and threads of a recovery, and no connections.
+    ///
+    /// # Errors
+    /// No threads.
+    pub fn network_of_none(&self) -> Result<&Network, Failure> {
+        let network = Network::new(None, NETWORK_THREADS)?;
+        Ok(self.network.get_or_init(|| network))
+    }
+
     /// Seconds since the command began.
     pub fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()

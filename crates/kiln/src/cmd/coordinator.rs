@@ -44,10 +44,10 @@ with all data passing through this machine.";
 /// Repair over agents: every helper computes its share
 ///
 /// Without agents it recovers a pool: the most endangered objects first, many planned together,
-/// several at once. A plan says which agent computes what; agents read their own disks, verify what
-/// they read, and send sub-chunks to each other, window by window. A rebuilt shard must have its
-/// recorded digest before it gets its name. When an agent fails, the repair continues with a new
-/// plan without it.
+/// several at once. Where the pool's nodes are folders, it computes at this machine. Else a plan
+/// says which agent computes what; agents read their own disks, verify what they read, and send
+/// sub-chunks to each other, window by window. A rebuilt shard must have its recorded digest before
+/// it gets its name. When an agent fails, the repair continues with a new plan without it.
 #[derive(Debug, Args)]
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Coordinator {

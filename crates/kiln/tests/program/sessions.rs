@@ -163,5 +163,5 @@ macro_rules! sessions {
     };
 }
 
-sessions!(agent_pools agents commands copies damage kills plans pool_kills pools reads recode);
-sessions!(sealed shards upgrades usage versions);
+sessions!(agent_pools agents caretaker commands copies damage kills plans pool_kills pools reads);
+sessions!(recode sealed shards upgrades usage versions);

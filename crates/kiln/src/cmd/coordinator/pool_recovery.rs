@@ -82,14 +82,14 @@ struct Report {
 /// Recovers the pool.
 pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let config = flags.pool.config()?;
-    // The cluster's key is wanted now and not by the first repair.
-    let Some(address) = config.node.iter().find_map(|node| node.url.parse().ok()) else {
-        let problem = "no node of this pool is an agent; kiln repair repairs it".to_owned();
-        return Err(Failure::Flag { flag: "--pool", problem });
+    // The cluster's key is wanted now and not by the first repair; folders need none.
+    let agent = config.node.iter().find_map(|node| node.url.parse().ok());
+    let network = match agent {
+        Some(address) => setup.network(&address)?,
+        None => needs_agents(flags).and_then(|()| setup.network_of_none())?,
     };
     let ids = config.node.iter().map(|node| &node.id[..]);
     let paid = Paid::read(flags.price.as_deref(), ids)?;
-    let network = setup.network(&address)?;
     let _lock = flags.pool.lock("repair")?;
     let limits = RateLimits {
         node: setup.limit_rate().unwrap_or(0),
@@ -147,6 +147,22 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let report = Report { price, ..report(&done) };
     show(&report, setup)?;
     Ok(exit(&done, flags.recover.stay).worse(left))
+}
+
+/// Refuses the flags that say how agents share the work: folders compute nothing.
+fn needs_agents(flags: &Coordinator) -> Result<(), Failure> {
+    let given = [
+        ("--strategy", flags.strategy.is_some()),
+        ("--to", !flags.to.is_empty()),
+        ("--price", flags.price.is_some()),
+    ];
+    match given.into_iter().find(|(_, given)| *given) {
+        None => Ok(()),
+        Some((flag, _)) => {
+            let problem = "no node of this pool is an agent; folders cannot compute".to_owned();
+            Err(Failure::Flag { flag, problem })
+        }
+    }
 }
 
 /// Name of this coordinator in messages of others.
