@@ -118,6 +118,7 @@ impl PoolFlags {
         mut work: impl FnMut(&Pool) -> Result<T, PoolError>,
     ) -> Result<(Pool, T), Failure> {
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
+        let _ = setup.silent.set(names::silent(&self.path()));
         let pool = Pool::open(self.config()?, &open);
         match pool.and_then(|pool| work(&pool).map(|done| (pool, done))) {
             Ok((pool, done)) => {
