@@ -56,8 +56,8 @@ fn encoded(vector: &Value, mut input: Vec<u8>) -> (Codec, Vec<Vec<u8>>) {
     (codec, shards)
 }
 
-/// What Ceph's clay makes with every scalar code that it takes, and what kiln rebuilds from it:
-/// each chunk from what its repair reads, the last m from the others.
+/// Compares chunks with those of Ceph's clay for every scalar code that it takes, and rebuilds
+/// each chunk from the reads of its repair, the last m from the others.
 #[test]
 fn scalar_codes_of_clay_match_ceph() {
     let vectors = json(&folder().join("scalars.json"));

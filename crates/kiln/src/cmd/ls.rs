@@ -38,7 +38,7 @@ pub struct Ls {
     #[arg(short, long)]
     long: bool,
 
-    /// What was there then: a day (its end) or "2026-11-28 17:04" (UTC), or 3d for 3 days ago
+    /// List the objects of then: a day (its end) or "2026-11-28 17:04" (UTC), or 3d for 3 days ago
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<u64>,
 

@@ -76,7 +76,7 @@ fn values(view: &View) -> Value {
     }
 }
 
-/// Whether all data is safe: a colour, a word and the reason.
+/// Answers the question of the page, is all data safe: a colour, a word and the reason.
 fn safe(view: &View) -> Value {
     let survey = view.state.survey.as_deref();
     let (kind, word, why) = match survey {

@@ -497,7 +497,7 @@ impl Repairer<'_> {
     /// object's homes are locked.
     fn holder(&self, at: usize, file: &NodeFile) -> Result<(Found, bool, bool)> {
         let found = self.manifests.ask(&file.key(), true)?;
-        // What a dead commit left on one home may be lost with it yet: nothing follows from it.
+        // A copy that a dead commit left on one home may be lost with it: nothing follows from it.
         let is_unsure = |found: &Found| !found.certain || (found.newest.is_some() && !found.stable);
         // Partial files are judged by their age. A shard is data: an unavailable node may have the
         // manifest that needs it.

@@ -140,7 +140,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// What changes a pool that keeps versions, beside all others.
+/// Changes of a pool that keeps versions, beside all others.
 const KEEPING_ROWS: &[Row] = &[Row {
     name: "prune",
     prepare: |world| {

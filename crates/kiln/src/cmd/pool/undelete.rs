@@ -40,12 +40,12 @@ impl Undelete {
         let transfer = Transfer { pool: &pool, index: &index, setup, force, skip };
         let mut tree = PoolTree::of_versions(&transfer, name, |versions| match self.at {
             Some(at) => versions.iter().find(|one| one.was_at(at)),
-            // Those of a folder say which versions they are of.
+            // Attributes of a folder say which versions of objects they belong to.
             None => {
                 versions.first().filter(|one| one.until_ms.is_some() || is_attributes(&one.name))
             }
         })?;
-        // What is in force still needs nothing.
+        // Objects that are still in force need nothing.
         tree.objects.retain(|_, object| object.past.is_some());
         let mut kept = BTreeMap::new();
         for (name, object) in &tree.objects {
