@@ -159,9 +159,14 @@ fn helpers_are_asked_where_the_reader_gains() {
     // Chunk 1 is lost, chunk 2 is there.
     let report = scene.right(&scene.agents(), chunk..3 * chunk);
     assert_eq!((&report.strategy[..], report.bytes_read), ("hub", chunk as u64), "{report:?}");
-    // A few bytes of it need one sub-chunk of eight.
+    // A few bytes of it need one sub-chunk of eight, which is soon decoded from seven of others.
     let report = scene.right(&scene.agents(), chunk..chunk + 60_000);
-    assert_eq!((report.bytes_from_helpers, report.bytes_received), (60_000, 512 << 10));
+    assert_eq!((report.bytes_from_helpers, report.bytes_received), (0, 7 * (512 << 10)));
+    // Where sub-chunks are longer, helpers send that one.
+    let longer = Scene::new("clay:4+2", 7, 1 << 20, 32 << 20);
+    longer.stop(1);
+    let report = longer.right(&longer.agents(), 2 * chunk..2 * chunk + 60_000);
+    assert_eq!((report.bytes_from_helpers, report.bytes_received), (60_000, 1 << 20));
     // Whole stripes are decoded here.
     for range in [0..32 << 20, 1..32 << 20] {
         let report = scene.right(&scene.agents(), range.clone());

@@ -166,7 +166,7 @@ impl Volume {
     }
 
     /// The number of its log: each opening has a higher one than all before, and so has each log
-    /// that a writer makes after a node has failed.
+    /// that a writer makes after a node has failed. 0 as long as there was no room for one.
     pub fn generation(&self) -> u64 {
         lock(&self.generation).number
     }

@@ -255,6 +255,11 @@ impl<'a> Writer<'a> {
             }
         };
         let generation = volume.generation();
+        if generation == 0 {
+            // The writer before may go on until this one has a log: it has taken nothing over yet.
+            self.run.count("volume opened without room for a log");
+            return None;
+        }
         let found = match History::try_read(&volume, "just opened") {
             Ok(found) => found,
             Err(error) => {
