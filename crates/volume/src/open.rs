@@ -72,7 +72,8 @@ impl Volume {
     }
 
     /// Opens a volume: from now on this is its one writer. In a pool without room for another log
-    /// writes fail until there is some; what is freed then makes it.
+    /// it becomes that with its first write that finds room, which what is freed makes, too: until
+    /// then the writer before loses its log, but may make another and go on.
     ///
     /// # Errors
     /// [`VolumeError::NoVolume`]; [`VolumeError::InUse`] while its writer lives and it is not to be
