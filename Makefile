@@ -15,7 +15,7 @@ help:
 	@echo 'make test      all checks and tests, as CI runs them'
 	@echo 'make build     the program, as $(KILN)'
 	@echo 'make install   the program and the C library for others (PREFIX=/usr/local, DESTDIR=)'
-	@echo 'make lint      formatting, clippy, and licences and advisories of dependencies'
+	@echo 'make lint      formatting, house rules, clippy, licences and advisories of dependencies'
 	@echo 'make doc       the documentation of all crates; a link to nowhere is an error'
 	@echo 'make dist      what is shipped: static binary, .deb, tarball, checksums; dist-test,'
 	@echo '               dist-twice: it is tried, it is made twice and compared'
@@ -39,6 +39,7 @@ demo: build
 check:
 	@sh .ci/setup --look
 	$(CARGO) fmt --all --check
+	@$(PYTHON) .ci/tidy.py
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS='-D warnings' $(CARGO) doc --workspace --no-deps --locked
 	@.ci/step package
@@ -70,6 +71,7 @@ build: setup
 
 lint: setup
 	$(CARGO) fmt --all --check
+	@$(PYTHON) .ci/tidy.py
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(PYTHON) .ci/audit.py --cargo '$(CARGO)'
 

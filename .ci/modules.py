@@ -1,16 +1,12 @@
 #!/usr/bin/env python3
-"""Which modules of a crate use which. Every path that starts at `crate`, `self`, `super` or a
-module is followed through re-exports to the module that defines what it names. Methods called
-without their type's module in sight are not seen, nor are modules inside of a file.
-
-    modules.py    tells imports against the order of modules, which is an error, after its own tests
+"""Modules of a crate, and their uses of each other. Every path that starts at `crate`, `self`,
+`super` or a module is followed through re-exports to the module that defines what it names.
+Methods called without their type's module in sight are not seen, nor are modules inside of a file.
 """
 
 import re
-import subprocess
-import sys
 from collections import defaultdict
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 GATE = re.compile(r"#\[cfg\((test|any\(test, feature = .*)\)\]")
 LITERAL = re.compile(
@@ -252,13 +248,3 @@ def own_tests():
     assert found(lib=lib, a=a, b=b, a_inner="use super::super::second;") == ["a b"]
     assert not found(lib=lib, a=a, b=b, a_inner="const A: &str = \"crate::b\";\n"
                      "#[cfg(test)]\nmod tests {\n    use crate::b;\n}")
-
-
-if __name__ == "__main__":
-    own_tests()
-    LISTED = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.rs"], check=True,
-                            stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    ARROWS = against({path: Path(path).read_text("utf-8") for path in LISTED
-                      if Path(path).is_file()})
-    print("\n".join(ARROWS))
-    sys.exit(bool(ARROWS))
