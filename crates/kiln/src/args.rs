@@ -1,11 +1,13 @@
 //! Flags that every command takes, and parsers of values.
 
+use std::convert::Infallible;
 use std::ops::Range;
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
 
 use crate::exit::EXIT_CODES;
+use crate::names::MARK;
 use crate::sizes;
 
 // Flags that every command takes. No doc comment: clap would print it as the program's summary.
@@ -55,6 +57,15 @@ pub struct Common {
         help_heading = "Common options"
     )]
     pub seed: u64,
+}
+
+/// The name of an object, or how names begin, in a command that takes nothing else: `pool:` before
+/// it means what it means to `kiln cp`. An object whose name begins so is `pool:pool:NAME`.
+///
+/// # Errors
+/// None; clap wants a result.
+pub fn in_pool(name: &str) -> Result<String, Infallible> {
+    Ok(name.strip_prefix(MARK).unwrap_or(name).to_owned())
 }
 
 /// [`sizes::parse`] in the form that clap takes.

@@ -11,6 +11,9 @@ use tokio::signal::unix::{SignalKind, signal};
 /// With the signal's number, the exit code that shells expect of a process that one ended.
 const SIGNALED: i32 = 128;
 
+/// The signal of a write past `ulimit -f`.
+const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
+
 /// Files that are of no use when the process ends.
 static SCRAP: Mutex<Vec<(Arc<OwnedFd>, OsString)>> = Mutex::new(Vec::new());
 
@@ -22,14 +25,19 @@ const ENDING: [(SignalKind, &str); 3] = [
 ];
 
 /// Says at a signal what stays; nothing at all where the command watches signals itself.
+///
+/// From here on a file that grows past the limit of the process is an error of the write, not the
+/// end of the process.
 pub fn watch(words: &'static str) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let Ok(runtime) = runtime else { return };
+    // A handler stays when nobody waits for its signal any longer.
+    drop(runtime.block_on(async { signal(SignalKind::from_raw(SIGXFSZ)) }));
     if words.is_empty() {
         return;
     }
     // Without this thread a signal ends the process at once, which is safe too.
     let _ = std::thread::Builder::new().name("interrupt".into()).spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
             let mut tasks = tokio::task::JoinSet::new();
             for (kind, word) in ENDING {

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// A pool's description, where no other file is named.
 pub const POOL: &str = "pool.toml";
+/// Marks a name that is in the pool.
+pub const MARK: &str = "pool:";
 /// The model of a folder's device. Hidden, so no command takes it for a shard.
 pub const DEVICE_MODEL: &str = ".kiln-device";
 /// File that `kiln probe` reads.

@@ -29,8 +29,6 @@ use crate::setup::kept::not_kept;
 use crate::setup::{Setup, fresh_run, now_ms, open_together};
 use crate::sizes;
 
-/// Marks the side that is in the pool.
-pub const MARK: &str = "pool:";
 /// Failures listed one by one; the rest is counted.
 const MAX_TOLD: usize = 50;
 /// Most files that are copied together, and most bytes of them; a larger one is copied alone. Small

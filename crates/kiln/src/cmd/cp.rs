@@ -8,6 +8,7 @@ use kiln_stripe::PoolError;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
+use crate::names::MARK;
 use crate::setup::{OutputTree, PoolFlags, Setup, local, moment};
 use crate::transfer::attributes::Entry;
 use crate::transfer::get::{
@@ -17,7 +18,7 @@ use crate::transfer::local_tree::LocalTree;
 use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::raw_names::path_of;
-use crate::transfer::{MARK, Report, Transfer, name_of_file};
+use crate::transfer::{Report, Transfer, name_of_file};
 
 const EXAMPLES: &str = "\
 Examples:

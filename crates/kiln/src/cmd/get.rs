@@ -12,7 +12,7 @@ use kiln_pool::{GetReport, GetRequest, Helpers, Pool};
 use kiln_recovery::HelpingAgents;
 use kiln_stripe::{Observer, PoolError};
 
-use crate::args::{byte_range, with_exit_codes};
+use crate::args::{byte_range, in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, damages, one_line, pace, worked_around};
 use crate::setup::{Output, OutputTarget, PoolFlags, Setup, fresh_run, moment};
@@ -44,6 +44,7 @@ const AUTO: &str = "auto";
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Get {
     /// Name of the object
+    #[arg(value_parser = in_pool)]
     name: String,
 
     /// File to write; - writes to standard output [default: the last part of NAME]

@@ -7,7 +7,7 @@ use kiln_folders::{ATTRIBUTES, is_attributes};
 use kiln_pool::{Listed, Version};
 use kiln_stripe::{Observer, PoolError};
 
-use crate::args::with_exit_codes;
+use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{date, one_line};
 use crate::setup::{PoolFlags, Setup, moment};
@@ -31,7 +31,7 @@ Examples:
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Ls {
     /// Only objects whose names begin with this
-    #[arg(default_value = "")]
+    #[arg(default_value = "", value_parser = in_pool)]
     prefix: String,
 
     /// Also size, when it was put (UTC), version and code

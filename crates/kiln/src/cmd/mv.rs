@@ -8,7 +8,7 @@ use kiln_pool::PutReport;
 use kiln_stripe::PoolError;
 use serde::Serialize;
 
-use crate::args::with_exit_codes;
+use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
@@ -35,9 +35,11 @@ pub const INTERRUPTED: &str = "what was moved stays moved, and nothing is lost; 
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Mv {
     /// The object's name
+    #[arg(value_parser = in_pool)]
     from: String,
 
     /// Its new name; FOLDER/ stands for the last word of the old one in that folder
+    #[arg(value_parser = in_pool)]
     to: String,
 
     /// FROM and TO are folders: move all objects in the first into the second

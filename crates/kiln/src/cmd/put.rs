@@ -8,7 +8,7 @@ use kiln_folders::{Folders, Way};
 use kiln_pool::{Pool, PutReport, PutRequest};
 use kiln_stripe::{Observer, Source, StreamSource};
 
-use crate::args::with_exit_codes;
+use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, input, local, now_ms};
@@ -37,6 +37,7 @@ pub struct Put {
     input: PathBuf,
 
     /// Name of the object [default: the file's name]
+    #[arg(value_parser = in_pool)]
     name: Option<String>,
 
     /// Replace an object of that name

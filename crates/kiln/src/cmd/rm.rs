@@ -7,7 +7,7 @@ use kiln_pool::{MAX_TOGETHER, Pool};
 use kiln_stripe::{Observer, PoolError};
 use serde::Serialize;
 
-use crate::args::with_exit_codes;
+use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run, now_ms};
@@ -29,7 +29,7 @@ pub const INTERRUPTED: &str = "removals so far stay; rerun to remove the rest";
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Rm {
     /// Names of objects
-    #[arg(required = true, value_name = "NAME")]
+    #[arg(required = true, value_name = "NAME", value_parser = in_pool)]
     names: Vec<String>,
 
     /// NAME is a folder: remove all objects in it

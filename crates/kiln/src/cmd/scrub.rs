@@ -8,7 +8,7 @@ use kiln_stripe::Depth;
 use kiln_volume::{LogCheck, LogReport, NAMES};
 use serde::Serialize;
 
-use crate::args::with_exit_codes;
+use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{INCOMPLETE, Stream, count, more_losses, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, logs, now_ms, volumes};
@@ -34,7 +34,7 @@ pub const INTERRUPTED: &str = "findings and corrections stay; rerun to start ove
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Scrub {
     /// Only objects whose names begin with this
-    #[arg(default_value = "")]
+    #[arg(default_value = "", value_parser = in_pool)]
     prefix: String,
 
     /// Check headers and trailers only: finds what is missing, not what is corrupt

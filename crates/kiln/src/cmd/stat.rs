@@ -3,7 +3,7 @@
 use clap::Args;
 use kiln_pool::StatReport;
 
-use crate::args::with_exit_codes;
+use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, one_line};
 use crate::setup::{PoolFlags, Setup};
@@ -21,6 +21,7 @@ Examples:
 #[command(after_help = with_exit_codes(EXAMPLES))]
 pub struct Stat {
     /// Name of the object
+    #[arg(value_parser = in_pool)]
     name: String,
 
     #[command(flatten)]

@@ -11,8 +11,9 @@ use kiln_stripe::PoolError;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
+use crate::names::MARK;
 use crate::setup::{PoolFlags, Setup, local};
-use crate::transfer::{MARK, Transfer};
+use crate::transfer::Transfer;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -17,6 +17,7 @@ use kiln_store::{
 use kiln_stripe::{Node, names};
 
 use crate::exit::Failure;
+use crate::names::MARK;
 use crate::setup::{Setup, as_private_as, for_owner_alone, need_resources};
 
 /// The program's table of all kinds of places.
@@ -169,6 +170,10 @@ impl Folders {
         let folders = Folders::new(setup, "DIR", paths, mode)?;
         let there = |node: &Node| node.store.folder().is_none_or(Path::exists);
         if let Some(first) = paths.first().filter(|_| !folders.nodes.iter().any(there)) {
+            if first.to_string_lossy().starts_with(MARK) {
+                let problem = "no folder, but an object's name; kiln stat, scrub and get take one";
+                return Err(Failure::NotUsable { path: first.clone(), problem: problem.into() });
+            }
             let source = io::Error::new(io::ErrorKind::NotFound, "no such folder");
             return Err(Failure::Io { action: "open", path: first.clone(), source });
         }

@@ -3,6 +3,7 @@
 use clap::Args;
 use kiln_pool::{KeepRule, PoolConfig};
 
+use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, one_line};
 use crate::setup::{PoolFlags, Setup};
@@ -12,7 +13,7 @@ use crate::times;
 #[derive(Debug, Args)]
 pub struct Keep {
     /// For objects whose names begin with this; of several rules the longest one counts
-    #[arg(default_value = "")]
+    #[arg(default_value = "", value_parser = in_pool)]
     prefix: String,
 
     /// Keep the newest N replaced and removed versions of each object

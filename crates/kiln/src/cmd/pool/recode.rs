@@ -4,6 +4,7 @@ use clap::Args;
 use kiln_pool::{Moved, Pool, RecodeReport, RecodeRequest};
 
 use super::{check_domains, settle};
+use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
@@ -16,7 +17,7 @@ use crate::transfer::{self, Transfer};
 #[derive(Debug, Args)]
 pub struct Recode {
     /// Objects, and folders with all that is in them [default: the whole pool]
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "NAME", value_parser = in_pool)]
     names: Vec<String>,
 
     /// The code, as kiln codes lists them [default: what pool.toml gives new objects of the size]

@@ -6,6 +6,7 @@ use clap::Args;
 use kiln_folders::is_attributes;
 use kiln_stripe::PoolError;
 
+use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count};
 use crate::setup::{PoolFlags, Setup, moment};
@@ -16,6 +17,7 @@ use crate::transfer::{Report, Transfer, refuse_reserved};
 #[derive(Debug, Args)]
 pub struct Undelete {
     /// An object, or a folder of them
+    #[arg(value_parser = in_pool)]
     name: String,
 
     /// Bring back what was in force then, as for kiln ls [default: what was removed last]

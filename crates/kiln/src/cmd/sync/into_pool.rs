@@ -9,11 +9,12 @@ use kiln_stripe::PoolError;
 use super::Sync;
 use super::compare::Difference;
 use crate::exit::Failure;
+use crate::names::MARK;
 use crate::transfer::attributes::Entry;
 use crate::transfer::local_tree::{LocalEntry, LocalTree, split};
 use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::put::{Entries, add_entry};
-use crate::transfer::{MARK, Report, Transfer, refuse_reserved};
+use crate::transfer::{Report, Transfer, refuse_reserved};
 
 impl Sync {
     pub(super) fn put(
