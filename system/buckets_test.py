@@ -24,6 +24,7 @@ import urllib.request
 from pathlib import Path
 
 from lab.rig import s3 as servers
+from system import bucket_versions
 
 NODES = 7
 LOST = 2
@@ -417,6 +418,22 @@ def rights(rig, owner):
     assert code_of(read) == 403
 
 
+def versions(rig):
+    """Versions, with two servers at once and with a server that is killed."""
+    rig.start()
+    other = servers.free_port()
+    second = rig.serve(other)
+    try:
+        bucket_versions.semantics(rig)
+        bucket_versions.races(rig, other)
+        bucket_versions.completed_and_deleted(rig, other)
+    finally:
+        second.terminate()
+        second.wait(60)
+    bucket_versions.kills(rig)
+    rig.end()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -443,6 +460,7 @@ def main():
         completions(rig)
         kills(rig)
         sweep(rig)
+        versions(rig)
     finally:
         if rig.server.poll() is None:
             rig.server.kill()

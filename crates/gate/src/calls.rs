@@ -20,8 +20,8 @@ use crate::error::{Code, GateError, Result};
 use crate::gate::Gate;
 use crate::payload::{Announced, Payload};
 use crate::policy;
-use crate::record::BucketRecord;
-use crate::reply::{Answer, Client};
+use crate::record::{BucketRecord, NULL, ObjectRecord, Versioning};
+use crate::reply::{Answer, Client, Reply};
 use crate::request::Request;
 use crate::signature::{Claim, EMPTY, Signer};
 use crate::xml::{self, Element};
@@ -144,6 +144,11 @@ impl Call<'_> {
         Ok(bytes)
     }
 
+    /// The version that the request is about.
+    fn version_id(&self) -> Result<Option<&str>> {
+        self.req.word("versionId").map(checked_id).transpose()
+    }
+
     /// Does what the request asks for.
     ///
     /// # Errors
@@ -167,17 +172,14 @@ impl Call<'_> {
         }
     }
 
-    fn run_bucket(
-        &mut self,
-        method: &Method,
-        bucket: &str,
-        stub: Option<&str>,
-    ) -> Result<crate::reply::Reply> {
+    fn run_bucket(&mut self, method: &Method, bucket: &str, stub: Option<&str>) -> Result<Reply> {
         match (method, stub) {
             (&Method::GET, Some("uploads")) => self.list_uploads(bucket),
             (&Method::GET, Some("versions")) => self.list_versions(bucket),
             (&Method::POST, Some("delete")) => self.delete_many(bucket),
-            (method, Some(name @ ("policy" | "tagging"))) => self.setting(method, bucket, name),
+            (method, Some(name @ ("policy" | "tagging" | "versioning"))) => {
+                self.setting(method, bucket, name)
+            }
             (method, Some(stub)) => self.bucket_stub(method, bucket, stub),
             (&Method::GET, None) => self.list_objects(bucket),
             (&Method::HEAD, None) => self.head_bucket(bucket),
@@ -212,6 +214,25 @@ impl Call<'_> {
             _ => Err(not_allowed()),
         };
         reply.map(Answer::from)
+    }
+}
+
+/// Refuses what can be no id of a version.
+fn checked_id(id: &str) -> Result<&str> {
+    match id == NULL || id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => Ok(id),
+        false => {
+            let why = "versionId: it is null, or 32 hex digits";
+            Err(GateError::new(Code::InvalidArgument, why))
+        }
+    }
+}
+
+/// Adds the id of a version, where a bucket has versions.
+fn with_version(reply: Reply, at: &BucketRecord, record: &ObjectRecord) -> Reply {
+    match at.versioning() == Versioning::Never && record.version.is_none() {
+        true => reply,
+        false => reply.with("x-amz-version-id", record.id()),
     }
 }
 

@@ -15,12 +15,14 @@ pub struct GateError {
     pub code: Code,
     /// The reason, for people.
     pub message: String,
+    /// Id of the delete marker that was found instead of an object.
+    pub marker: Option<String>,
 }
 
 impl GateError {
     /// Makes an error of a code and a reason.
     pub fn new(code: Code, message: impl Into<String>) -> GateError {
-        GateError { code, message: message.into() }
+        GateError { code, message: message.into(), marker: None }
     }
 }
 
@@ -76,6 +78,8 @@ codes! {
     BucketNotEmpty = 409 "The bucket you tried to delete is not empty.",
     EntityTooLarge = 400 "Your proposed upload exceeds the maximum allowed object size.",
     EntityTooSmall = 400 "Your proposed upload is smaller than the minimum allowed size",
+    IllegalVersioningConfigurationException = 400 "The versioning configuration specified in the \
+        request is invalid.",
     IncompleteBody = 400 "The request body terminated unexpectedly",
     InvalidAccessKeyId = 403 "The AWS Access Key Id you provided does not exist in our records.",
     InvalidBucketName = 400 "The specified bucket is not valid.",
@@ -101,6 +105,7 @@ codes! {
     NoSuchKey = 404 "The specified key does not exist.",
     NoSuchLifecycleConfiguration = 404 "The lifecycle configuration does not exist",
     NoSuchTagSet = 404 "The TagSet does not exist.",
+    NoSuchVersion = 404 "The specified version does not exist.",
     NoSuchUpload = 404 "The specified multipart upload does not exist. The upload ID may be \
         invalid, or the upload may have been aborted or completed.",
     ObjectLockConfigurationNotFoundError = 404 "Object Lock configuration does not exist for this \

@@ -172,8 +172,19 @@ impl Gate {
         data: &[u8],
         over: Option<[u8; 16]>,
     ) -> Result<Written> {
+        self.write_as(fresh(), name, record, data, over)
+    }
+
+    /// As [`Gate::write`], under an identity that is fresh.
+    pub(crate) fn write_as(
+        &self,
+        run: [u8; 16],
+        name: &str,
+        record: &impl Serialize,
+        data: &[u8],
+        over: Option<[u8; 16]>,
+    ) -> Result<Written> {
         let bytes = record::to_bytes(record, data)?;
-        let run = fresh();
         let end = self.with(|pool| {
             let req = PutRequest { name, run, now_ms: now_ms(), replace: false };
             let mut source = InMemory::new(&bytes);

@@ -28,6 +28,7 @@ mod access;
 mod policy;
 mod bucket;
 mod object;
+mod versions;
 mod listing;
 mod multipart;
 mod sweep;

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::gate::Gate;
 use crate::names;
 use crate::record::{BucketRecord, ObjectRecord};
+use crate::versions::{id_of, is_marker};
 
 /// Greater than any key that begins with the text before it.
 const LAST: char = '\u{10FFFF}';
@@ -30,6 +31,9 @@ pub(crate) enum Entry {
     Prefix(String),
 }
 
+/// A page of versions: of each its key, whether it is in force, and its record.
+pub(crate) type Versions = (Vec<(Entry, bool)>, Option<(String, String)>);
+
 /// A page of a listing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Page {
@@ -45,6 +49,34 @@ enum Found {
     Prefix(String),
 }
 
+/// A version on its way to a page: its entry, or the name of its record.
+struct Line {
+    key: String,
+    id: String,
+    entry: std::result::Result<Entry, String>,
+    latest: bool,
+}
+
+/// The versions of a key, the newest first, or those behind one of them.
+fn lines_of(
+    at: &BucketRecord,
+    key: &str,
+    mut record: ObjectRecord,
+    after: Option<&str>,
+) -> Vec<Line> {
+    let history = std::mem::take(&mut record.history);
+    let (key, id) = (key.to_owned(), record.id().to_owned());
+    let entry = Ok(Entry::Object(key.clone(), Box::new(record)));
+    let mut lines = vec![Line { key: key.clone(), id, entry, latest: true }];
+    lines.extend(history.into_iter().rev().map(|word| {
+        let (key, id) = (key.clone(), id_of(&word).to_owned());
+        let entry = Err(names::version(&at.id, &key, &word));
+        Line { key, id, entry, latest: false }
+    }));
+    let behind = after.and_then(|id| lines.iter().position(|line| line.id == id));
+    lines.split_off(behind.map_or(0, |at| at + 1))
+}
+
 impl Gate {
     /// Lists objects; all changes that ended before are seen.
     ///
@@ -53,7 +85,7 @@ impl Gate {
     pub(crate) fn list(&self, at: &BucketRecord, req: &ListRequest) -> Result<Page> {
         let root = names::records(&at.id);
         let decode = |name: &str| names::decode(name.strip_prefix(&root)?);
-        let (found, next) = self.walk(&root, decode, req)?;
+        let (found, next) = self.walk(&root, decode, req, false)?;
         let wanted = found.iter().filter_map(|found| match found {
             Found::Key(_, name) => Some(name.clone()),
             Found::Prefix(_) => None,
@@ -62,19 +94,82 @@ impl Gate {
         let entry = |found| match found {
             // One that was removed meanwhile is left out.
             Found::Key(key, _) => {
-                records.next().flatten().map(|record| Entry::Object(key, Box::new(record)))
+                let record =
+                    records.next().flatten().filter(|record: &ObjectRecord| !record.marker);
+                record.map(|record| Entry::Object(key, Box::new(record)))
             }
             Found::Prefix(prefix) => Some(Entry::Prefix(prefix)),
         };
         Ok(Page { entries: found.into_iter().filter_map(entry).collect(), next })
     }
 
-    /// Finds the names of a page, and the last of them if more follow.
+    /// Lists versions and delete markers, those of one key from the newest on; `after_id` is one of
+    /// the key that the page comes after. Returns key and id of the last if more follow.
+    ///
+    /// # Errors
+    /// The pool's errors.
+    pub(crate) fn list_versions(
+        &self,
+        at: &BucketRecord,
+        req: &ListRequest,
+        after_id: &str,
+    ) -> Result<Versions> {
+        let root = names::records(&at.id);
+        let decode = |name: &str| names::decode(name.strip_prefix(&root)?);
+        let (mut found, mut next) = self.walk(&root, decode, req, true)?;
+        if !after_id.is_empty() && req.most > 0 && req.after.starts_with(&req.prefix) {
+            found.insert(
+                0,
+                Found::Key(req.after.clone(), root.clone() + &names::encode(&req.after)),
+            );
+        }
+        let wanted = found.iter().filter_map(|found| match found {
+            Found::Key(_, name) => Some(name.clone()),
+            Found::Prefix(_) => None,
+        });
+        let mut records = self.see_all::<ObjectRecord>(&wanted.collect::<Vec<_>>())?.into_iter();
+        let mut page = Vec::new();
+        for found in found {
+            match found {
+                Found::Prefix(prefix) => {
+                    let (key, entry) = (prefix.clone(), Ok(Entry::Prefix(prefix)));
+                    page.push(Line { key, id: String::new(), entry, latest: false });
+                }
+                Found::Key(key, _) => {
+                    if let Some(record) = records.next().flatten() {
+                        page.extend(lines_of(
+                            at,
+                            &key,
+                            record,
+                            (key == req.after).then_some(after_id),
+                        ));
+                    }
+                }
+            }
+        }
+        if page.len() > req.most {
+            page.truncate(req.most);
+            next.get_or_insert_default();
+        }
+        let last = page.last().map(|last| (last.key.clone(), last.id.clone()));
+        let next = next.and_then(|key| last.or((!key.is_empty()).then(|| (key, String::new()))));
+        let earlier = page.iter().filter_map(|line| line.entry.as_ref().err().cloned());
+        let mut earlier = self.see_all::<ObjectRecord>(&earlier.collect::<Vec<_>>())?.into_iter();
+        let entry = |Line { key, entry, latest, .. }| match entry {
+            Ok(entry) => Some((entry, latest)),
+            Err(_) => Some((Entry::Object(key, Box::new(earlier.next().flatten()?)), latest)),
+        };
+        Ok((page.into_iter().filter_map(entry).collect(), next))
+    }
+
+    /// Finds the names of a page, and the last of them if more follow; `markers`: delete markers,
+    /// too.
     fn walk(
         &self,
         root: &str,
         decode: impl Fn(&str) -> Option<String>,
         req: &ListRequest,
+        markers: bool,
     ) -> Result<(Vec<Found>, Option<String>)> {
         let (mut found, mut last) = (Vec::new(), String::new());
         if req.most == 0 {
@@ -92,7 +187,7 @@ impl Gate {
             let (mut more, mut jump) = (false, None);
             let see = |listed: kiln_pool::Listed| {
                 let Some(key) = decode(&listed.name) else { return Ok(true) };
-                if key <= req.after {
+                if key <= req.after || !markers && is_marker(&listed.run) {
                     return Ok(true);
                 }
                 if found.len() == req.most {

@@ -162,18 +162,18 @@ impl Gate {
             let Written::Done(mark) = self.write(&name, &marked, &[], Some(seen.run))? else {
                 continue;
             };
-            if let Err(error) = self.commit((of.bucket, of.at), of.key, &record, &[], conditions) {
-                if error.code == Code::PreconditionFailed {
-                    // It may be aborted, or completed otherwise.
-                    let open = UploadRecord { completing: false, ..marked };
-                    self.write(&name, &open, &[], Some(mark))?;
-                }
-                return Err(error);
-            }
             // Another completion, of other parts, may have been faster: its parts stay.
-            let there = self.see::<ObjectRecord>(&names::record(&of.at.id, of.key))?;
-            let there = there.filter(|there| there.record.upload.as_deref() == Some(of.id));
-            let record = there.map_or(record, |there| there.record);
+            let record = match self.commit((of.bucket, of.at, of.key), &record, &[], conditions) {
+                Ok(record) => record,
+                Err(error) => {
+                    if matches!(error.code, Code::PreconditionFailed | Code::NoSuchKey) {
+                        // It may be aborted, or completed otherwise.
+                        let open = UploadRecord { completing: false, ..marked };
+                        self.write(&name, &open, &[], Some(mark))?;
+                    }
+                    return Err(error);
+                }
+            };
             self.discard(&[name]);
             self.forget_parts(of, &record)?;
             return Ok(record);
@@ -327,6 +327,7 @@ fn whole(
         parts,
         upload: Some(of.id.to_owned()),
         tags: upload.tags.clone(),
+        ..ObjectRecord::default()
     })
 }
 

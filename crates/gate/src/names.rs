@@ -102,6 +102,14 @@ pub(crate) fn record(bucket_id: &str, key: &str) -> String {
     records(bucket_id) + &encode(key)
 }
 
+/// Beginning of the names of the records of earlier versions.
+pub(crate) const VERSIONS: &str = ".s3/v/";
+
+/// The record of an earlier version of an object, by a word of its history.
+pub(crate) fn version(bucket_id: &str, key: &str, word: &str) -> String {
+    format!("{VERSIONS}{bucket_id}/{}/{word}", encode(key))
+}
+
 /// Beginning of the names of all data of a bucket.
 pub(crate) fn all_data(bucket_id: &str) -> String {
     format!("{OBJECTS}d/{bucket_id}/")

@@ -10,9 +10,9 @@ use kiln_stripe::{PoolError, Source};
 
 use crate::digest::{self, Digests, Kind};
 use crate::error::{Code, GateError, Result};
-use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
+use crate::gate::{Gate, Seen, fresh_id, now_ms};
 use crate::names;
-use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord, UploadRecord};
+use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord};
 
 /// Blocks that wait between the reading and the writing side of a copy.
 const COPY_BLOCKS: usize = 4;
@@ -85,7 +85,8 @@ impl Gate {
         if new.conditions != Conditions::default() {
             // Before much is read; what counts is the look at the end.
             let seen = self.see::<ObjectRecord>(&names::record(&at.id, key))?;
-            new.conditions.check(seen.as_ref().map(|seen| &seen.record))?;
+            let there = seen.as_ref().map(|seen| &seen.record).filter(|record| !record.marker);
+            new.conditions.check(there)?;
         }
         let (size, id, begun) = (body.length(), fresh_id(), Instant::now());
         let mut small = Vec::new();
@@ -120,11 +121,10 @@ impl Gate {
             meta,
             checksum,
             parts,
-            upload: None,
             tags,
+            ..ObjectRecord::default()
         };
-        self.commit((bucket, at), key, &record, &small, &conditions)?;
-        Ok(record)
+        self.commit((bucket, at, key), &record, &small, &conditions)
     }
 
     /// Puts data, and gives the client's own failure where it had one.
@@ -156,63 +156,6 @@ impl Gate {
                 end.and(Err(GateError::new(Code::InternalError, "payload: longer than it said")))
             }
         }
-    }
-
-    /// Makes a record the one in force; data that the one before had is removed.
-    pub(crate) fn commit(
-        &self,
-        (bucket, at): (&str, &BucketRecord),
-        key: &str,
-        record: &ObjectRecord,
-        small: &[u8],
-        conditions: &Conditions,
-    ) -> Result<()> {
-        let name = names::record(&at.id, key);
-        // Parts stay with their upload, which may be completed again.
-        let own = match record.upload {
-            None => data_names(&at.id, key, record),
-            Some(_) => Vec::new(),
-        };
-        for _ in 0..RETRIES {
-            let seen = self.see::<ObjectRecord>(&name)?;
-            let there = seen.as_ref().and_then(|seen| seen.record.upload.as_ref());
-            if record.upload.is_some() && there == record.upload.as_ref() {
-                return Ok(());
-            }
-            if let Err(error) = conditions.check(seen.as_ref().map(|seen| &seen.record)) {
-                self.discard(&own);
-                return Err(error);
-            }
-            if let Some(id) = &record.upload {
-                // In this order: another completion ends the upload after its own commit only, and
-                // the write below would meet that.
-                let upload = names::upload(&at.id, key, id);
-                if self.see::<UploadRecord>(&upload)?.is_none() {
-                    return Err(GateError::new(Code::NoSuchUpload, "upload: it has ended"));
-                }
-            }
-            let over = seen.as_ref().map(|seen| seen.run);
-            let Written::Done(run) = self.write(&name, record, small, over)? else { continue };
-            if let Some(old) = seen {
-                self.discard(&data_names(&at.id, key, &old.record));
-            }
-            return self.still_there(bucket, at).inspect_err(|_| {
-                if let Ok(Written::Done(_)) = self.remove(&name, run) {
-                    self.discard(&own);
-                }
-            });
-        }
-        Err(contended())
-    }
-
-    /// Finds an object.
-    ///
-    /// # Errors
-    /// [`Code::NoSuchKey`], [`Code::NoSuchBucket`]; the pool's errors.
-    pub(crate) fn object(&self, at: &BucketRecord, key: &str) -> Result<Seen<ObjectRecord>> {
-        names::check_key(key)?;
-        let none = || GateError::new(Code::NoSuchKey, "object: there is none of this key");
-        self.see(&names::record(&at.id, key))?.ok_or_else(none)
     }
 
     /// Writes a range of an object's data to `out`.
@@ -274,30 +217,6 @@ impl Gate {
                 failed: None,
             })
         })
-    }
-
-    /// Removes an object, if it is there.
-    ///
-    /// # Errors
-    /// [`Code::PreconditionFailed`]; the pool's errors.
-    pub(crate) fn delete_object(
-        &self,
-        at: &BucketRecord,
-        key: &str,
-        conditions: &Conditions,
-    ) -> Result<()> {
-        names::check_key(key)?;
-        let name = names::record(&at.id, key);
-        for _ in 0..RETRIES {
-            let seen = self.see::<ObjectRecord>(&name)?;
-            conditions.check(seen.as_ref().map(|seen| &seen.record))?;
-            let Some(seen) = seen else { return Ok(()) };
-            if let Written::Done(_) = self.remove(&name, seen.run)? {
-                self.discard(&data_names(&at.id, key, &seen.record));
-                return Ok(());
-            }
-        }
-        Err(contended())
     }
 }
 

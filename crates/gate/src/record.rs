@@ -16,6 +16,9 @@ const VERSION: u16 = 1;
 /// Bytes before the text.
 const HEAD: usize = 12;
 
+/// Id of versions that were put while a bucket's versioning was off.
+pub(crate) const NULL: &str = "null";
+
 /// An object of a bucket.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ObjectRecord {
@@ -43,6 +46,22 @@ pub struct ObjectRecord {
     /// Tags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
+    /// Identity of this version; none: it is the one called `null`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// It is a delete marker: the object is not there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub marker: bool,
+    /// Versions before this one, the newest last: the last words of their records' names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<String>,
+}
+
+impl ObjectRecord {
+    /// Returns the id of this version as clients see it.
+    pub fn id(&self) -> &str {
+        self.version.as_deref().unwrap_or(NULL)
+    }
 }
 
 /// A checksum that a client gave and the server verified.
@@ -114,6 +133,28 @@ pub struct BucketRecord {
     /// Documents that clients set and get back, by subresource: `policy`, `tagging`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
+}
+
+/// The way in which a bucket keeps versions.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Versioning {
+    /// It never did.
+    Never,
+    /// Every put makes a version.
+    Enabled,
+    /// Every put replaces the version called `null`; others stay.
+    Suspended,
+}
+
+impl BucketRecord {
+    /// Returns how the bucket keeps versions.
+    pub(crate) fn versioning(&self) -> Versioning {
+        match self.settings.get("versioning") {
+            None => Versioning::Never,
+            Some(text) if text.contains("<Status>Enabled</Status>") => Versioning::Enabled,
+            Some(_) => Versioning::Suspended,
+        }
+    }
 }
 
 /// Makes a record's bytes.

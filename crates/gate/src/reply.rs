@@ -37,7 +37,11 @@ impl Reply {
             document.text("Reason", &error.message);
         }
         document.text("Resource", path).text("RequestId", id);
-        Reply { status: error.code.status(), ..Reply::xml(document) }
+        let mut reply = Reply { status: error.code.status(), ..Reply::xml(document) };
+        if let Some(id) = &error.marker {
+            reply = reply.with("x-amz-delete-marker", "true").with("x-amz-version-id", id);
+        }
+        reply
     }
 
     /// Adds a header.

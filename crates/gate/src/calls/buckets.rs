@@ -1,7 +1,7 @@
 //! Buckets as a whole.
 
 use crate::access::Right;
-use crate::calls::{Call, stubs};
+use crate::calls::{Call, checked_id, stubs};
 use crate::error::{Code, GateError, Result};
 use crate::names;
 use crate::object::Conditions;
@@ -98,22 +98,26 @@ impl Call<'_> {
             let key = object.all("Key").next().map_or("", |key| key.text.as_str());
             let etag = object.child("ETag").map(|etag| etag.trim_matches('"').to_owned());
             let conditions = Conditions { if_match: etag, if_none: false };
-            let end = match object.child("VersionId") {
-                Some(version) if version != "null" => {
-                    Err(GateError::new(Code::InvalidArgument, "VersionId: there are no versions"))
-                }
-                _ => self.gate.delete_object(&at, key, &conditions),
-            };
-            match end {
-                Ok(()) if quiet => {}
-                Ok(()) => {
+            let id = object.child("VersionId").filter(|id| !id.is_empty());
+            let checked = id.map(checked_id).transpose();
+            let place = (bucket, &at, key);
+            match checked.and_then(|id| self.gate.delete_object(place, id, &conditions)) {
+                Ok(_) if quiet => {}
+                Ok(end) => {
                     document.within("Deleted", |one| {
                         one.text("Key", key);
+                        if let Some(id) = id {
+                            one.text("VersionId", id);
+                        }
+                        if let (true, Some(id)) = (end.marker, &end.version) {
+                            one.text("DeleteMarker", "true").text("DeleteMarkerVersionId", id);
+                        }
                     });
                 }
                 Err(error) => {
                     document.within("Error", |one| {
-                        one.text("Key", key).show("Code", error.code);
+                        one.text("Key", key).text("VersionId", id.unwrap_or_default());
+                        one.show("Code", error.code);
                         one.text("Message", &error.message);
                     });
                 }

@@ -7,8 +7,8 @@ use crate::access::Right;
 use crate::calls::Call;
 use crate::calls::uploads::describe_upload;
 use crate::error::{Code, GateError, Result};
-use crate::listing::{Entry, ListRequest, Page};
-use crate::record::{BucketRecord, ObjectRecord};
+use crate::listing::{Entry, ListRequest};
+use crate::record::ObjectRecord;
 use crate::reply::Reply;
 use crate::request::{Request, encoded};
 use crate::times;
@@ -58,15 +58,13 @@ fn after_token(token: &str) -> Result<String> {
 }
 
 impl Call<'_> {
-    /// The page that a query asks for.
-    fn page_of(&self, at: &BucketRecord, after: String) -> Result<(ListRequest, Page)> {
+    /// The question for the page that a query asks for.
+    fn list_of(&self, after: String) -> Result<ListRequest> {
         let req = self.req;
         let word = |name: &str| req.word(name).unwrap_or("").to_owned();
         let most = req.number("max-keys")?.unwrap_or(MAX_PAGE).min(MAX_PAGE) as usize;
         let (prefix, delimiter) = (word("prefix"), word("delimiter"));
-        let list = ListRequest { prefix, delimiter, after, most };
-        let page = self.gate.list(at, &list)?;
-        Ok((list, page))
+        Ok(ListRequest { prefix, delimiter, after, most })
     }
 
     pub(super) fn list_objects(&mut self, bucket: &str) -> Result<Reply> {
@@ -80,7 +78,8 @@ impl Call<'_> {
             (true, _) => word("start-after").to_owned(),
             _ => word("marker").to_owned(),
         };
-        let (list, page) = self.page_of(&at, after)?;
+        let list = self.list_of(after)?;
+        let page = self.gate.list(&at, &list)?;
         let mut document = Writer::new("ListBucketResult");
         // Clients decode it in the second version only.
         let prefix = if second { texts.show(&list.prefix) } else { list.prefix.clone() };
@@ -108,63 +107,81 @@ impl Call<'_> {
             }
         }
         let owner = !second || word("fetch-owner") == "true";
-        self.entries(&mut document, &page, texts, "Contents", owner);
+        for entry in &page.entries {
+            self.entry(&mut document, entry, texts, None, owner);
+        }
         Ok(Reply::xml(document))
     }
 
-    /// Every object has one version, which is called `null`.
     pub(super) fn list_versions(&mut self, bucket: &str) -> Result<Reply> {
         let at = self.need(bucket, Right::Read)?;
         let texts = Texts::of(self.req)?;
-        let after = self.req.word("key-marker").unwrap_or("").to_owned();
-        let (list, page) = self.page_of(&at, after)?;
+        let word = |name: &str| self.req.word(name).unwrap_or("");
+        let (after, after_id) = (word("key-marker"), word("version-id-marker"));
+        if after.is_empty() && !after_id.is_empty() {
+            let why = "version-id-marker: it needs a key-marker";
+            return Err(GateError::new(Code::InvalidArgument, why));
+        }
+        let list = self.list_of(after.to_owned())?;
+        let (entries, next) = self.gate.list_versions(&at, &list, after_id)?;
         let mut document = Writer::new("ListVersionsResult");
         document.text("Name", bucket).text("Prefix", texts.show(&list.prefix));
-        document.text("KeyMarker", texts.show(&list.after)).text("VersionIdMarker", "");
-        document.show("MaxKeys", list.most).show("IsTruncated", page.next.is_some());
+        document.text("KeyMarker", texts.show(&list.after)).text("VersionIdMarker", after_id);
+        document.show("MaxKeys", list.most).show("IsTruncated", next.is_some());
         texts.note(&mut document);
         if !list.delimiter.is_empty() {
             document.text("Delimiter", texts.show(&list.delimiter));
         }
-        if let Some(next) = &page.next {
-            document.text("NextKeyMarker", texts.show(next)).text("NextVersionIdMarker", "null");
+        if let Some((key, id)) = &next {
+            document.text("NextKeyMarker", texts.show(key));
+            if !id.is_empty() {
+                document.text("NextVersionIdMarker", id);
+            }
         }
-        self.entries(&mut document, &page, texts, "Version", true);
+        for (entry, latest) in &entries {
+            self.entry(&mut document, entry, texts, Some(*latest), true);
+        }
         Ok(Reply::xml(document))
     }
 
-    fn entries(
+    /// Adds an entry; `latest`: it is a version, and whether it is the one in force.
+    fn entry(
         &self,
         document: &mut Writer,
-        page: &Page,
+        entry: &Entry,
         texts: Texts,
-        name: &'static str,
+        latest: Option<bool>,
         owner: bool,
     ) {
-        for entry in &page.entries {
-            match entry {
-                Entry::Object(key, record) => {
-                    document.within(name, |one| {
-                        one.text("Key", texts.show(key));
-                        if name == "Version" {
-                            one.text("VersionId", "null").text("IsLatest", "true");
-                        }
-                        self.describe(one, record, owner);
-                    });
-                }
-                Entry::Prefix(prefix) => {
-                    document.within("CommonPrefixes", |one| {
-                        one.text("Prefix", texts.show(prefix));
-                    });
-                }
+        let (key, record) = match entry {
+            Entry::Object(key, record) => (key, record),
+            Entry::Prefix(prefix) => {
+                document.within("CommonPrefixes", |one| {
+                    one.text("Prefix", texts.show(prefix));
+                });
+                return;
             }
-        }
+        };
+        let name = match latest {
+            None => "Contents",
+            Some(_) if record.marker => "DeleteMarker",
+            Some(_) => "Version",
+        };
+        document.within(name, |one| {
+            one.text("Key", texts.show(key));
+            if let Some(latest) = latest {
+                one.text("VersionId", record.id()).show("IsLatest", latest);
+            }
+            self.describe(one, record, owner);
+        });
     }
 
     fn describe(&self, one: &mut Writer, record: &ObjectRecord, owner: bool) {
         one.text("LastModified", times::iso(record.modified_ms));
-        one.text("ETag", format!("\"{}\"", record.etag)).show("Size", record.size);
-        one.text("StorageClass", "STANDARD");
+        if !record.marker {
+            one.text("ETag", format!("\"{}\"", record.etag)).show("Size", record.size);
+            one.text("StorageClass", "STANDARD");
+        }
         if let Some(checksum) = &record.checksum {
             one.text("ChecksumAlgorithm", &checksum.kind).text("ChecksumType", checksum.of_type());
         }

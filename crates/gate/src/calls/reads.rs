@@ -5,12 +5,13 @@ use std::io::Write;
 
 use kiln_stripe::PoolError;
 
-use crate::calls::{Call, heads};
+use crate::calls::{Call, heads, with_version};
 use crate::error::{Code, GateError, Result};
 use crate::gate::Seen;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::reply::{Answer, Client, Reply};
 use crate::times;
+use crate::versions::is_a_marker;
 use crate::xml::Writer;
 
 /// Times that a read starts again because the object was replaced under it.
@@ -49,28 +50,28 @@ impl Call<'_> {
         let (bucket, key) = self.req.place();
         let at = self.need_read(bucket, Some(key))?;
         heads::part_number(self.req)?;
-        if self.req.word("versionId").is_some_and(|version| version != "null") {
-            let why = "versionId: there are no versions";
-            return Err(GateError::new(Code::InvalidArgument, why));
+        let seen = self.gate.version(&at, key, self.version_id()?)?.1;
+        match seen.record.marker {
+            true => Err(is_a_marker(&seen.record)),
+            false => Ok((at, seen)),
         }
-        let seen = self.gate.object(&at, key)?;
-        Ok((at, seen))
     }
 
-    fn not_modified(record: &ObjectRecord) -> Reply {
-        let reply = Reply::new(304).with("etag", format!("\"{}\"", record.etag));
+    fn not_modified(at: &BucketRecord, record: &ObjectRecord) -> Reply {
+        let reply =
+            with_version(Reply::new(304), at, record).with("etag", format!("\"{}\"", record.etag));
         reply.with("last-modified", times::http(record.modified_ms))
     }
 
     pub(super) fn head_object(&mut self) -> Result<Reply> {
-        let (_, seen) = self.found()?;
+        let (at, seen) = self.found()?;
         if heads::is_known(self.req, &heads::READ, &seen.record)? {
-            return Ok(Self::not_modified(&seen.record));
+            return Ok(Self::not_modified(&at, &seen.record));
         }
         let wanted = heads::wanted(self.req, &seen.record)?;
         let length = wanted.range.end - wanted.range.start;
-        Ok(heads::answer(self.req, &seen.record, &wanted)
-            .with("content-length", length.to_string()))
+        let reply = heads::answer(self.req, &seen.record, &wanted);
+        Ok(with_version(reply, &at, &seen.record).with("content-length", length.to_string()))
     }
 
     pub(super) fn read_object(&mut self, client: &mut dyn Client) -> Result<Answer> {
@@ -79,10 +80,11 @@ impl Call<'_> {
         loop {
             let (at, seen) = self.found()?;
             if heads::is_known(self.req, &heads::READ, &seen.record)? {
-                return Ok(Self::not_modified(&seen.record).into());
+                return Ok(Self::not_modified(&at, &seen.record).into());
             }
             let wanted = heads::wanted(self.req, &seen.record)?;
             let head = heads::answer(self.req, &seen.record, &wanted);
+            let head = with_version(head, &at, &seen.record);
             let length = wanted.range.end - wanted.range.start;
             if length == 0 {
                 return Ok(head.into());
@@ -125,7 +127,7 @@ impl Call<'_> {
             None if asked.is_empty() => return wrong(Code::InvalidRequest, "it is not there"),
             None => {}
         }
-        let (_, seen) = self.found()?;
+        let (at, seen) = self.found()?;
         let record = &seen.record;
         let mut document = Writer::new("GetObjectAttributesResponse");
         for name in asked {
@@ -155,6 +157,7 @@ impl Call<'_> {
                 _ => {}
             }
         }
-        Ok(Reply::xml(document).with("last-modified", times::http(record.modified_ms)))
+        let reply = with_version(Reply::xml(document), &at, record);
+        Ok(reply.with("last-modified", times::http(record.modified_ms)))
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn unset(stub: &str) -> GateError {
 }
 
 /// The one state of a bucket's resource, where S3 has a document for it.
-fn state(stub: &str) -> Option<Writer> {
+pub(super) fn state(stub: &str) -> Option<Writer> {
     Some(match stub {
         "location" => Writer::new("LocationConstraint"),
         "versioning" => Writer::new("VersioningConfiguration"),
@@ -85,13 +85,6 @@ impl Call<'_> {
             }
             (&Method::GET, stub) => state(stub).map(Reply::xml).ok_or_else(|| unset(stub)),
             (&Method::PUT, "acl") => self.set_acl(),
-            (&Method::PUT, "versioning") => {
-                let document = self.document("VersioningConfiguration", true)?;
-                match document.child("Status") {
-                    Some("Enabled") => Err(not_implemented("versioning")),
-                    _ => Ok(Reply::new(200)),
-                }
-            }
             (&Method::PUT, "ownershipControls") => {
                 let document = self.document("OwnershipControls", true)?;
                 let rule = document.all("Rule").next();
@@ -111,7 +104,7 @@ impl Call<'_> {
         let (bucket, key) = self.req.place();
         let reading = *method == Method::GET || *method == Method::HEAD;
         let at = self.need(bucket, if reading { Right::Read } else { Right::Write })?;
-        self.gate.object(&at, key)?;
+        self.gate.version(&at, key, self.version_id()?)?;
         match (method, stub) {
             (&Method::GET, "acl") => Ok(self.acl()),
             (&Method::GET, "retention" | "legal-hold") => Err(unset(stub)),

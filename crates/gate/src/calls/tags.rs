@@ -5,12 +5,11 @@ use std::collections::BTreeMap;
 use http::Method;
 
 use crate::access::Right;
-use crate::calls::{Call, not_allowed};
+use crate::calls::{Call, not_allowed, with_version};
 use crate::error::{Code, GateError, Result};
-use crate::gate::{RETRIES, Written, contended};
-use crate::names;
 use crate::reply::Reply;
 use crate::request::{Request, pairs};
+use crate::versions::is_a_marker;
 use crate::xml::{self, Writer};
 
 /// Most tags of an object.
@@ -69,33 +68,34 @@ impl Call<'_> {
         let (bucket, key) = self.req.place();
         let right = if *method == Method::GET { Right::Read } else { Right::Write };
         let at = self.need(bucket, right)?;
+        let id = self.version_id()?.map(str::to_owned);
         let tags = match *method {
             Method::GET => {
                 let mut document = Writer::new("Tagging");
-                let tags = self.gate.object(&at, key)?.record.tags;
+                let record = self.gate.version(&at, key, id.as_deref())?.1.record;
+                let tags = match record.marker {
+                    true => return Err(is_a_marker(&record)),
+                    false => &record.tags,
+                };
                 document.within("TagSet", |set| {
-                    for (key, value) in &tags {
+                    for (key, value) in tags {
                         set.within("Tag", |tag| {
                             tag.text("Key", key).text("Value", value);
                         });
                     }
                 });
-                return Ok(Reply::xml(document));
+                return Ok(with_version(Reply::xml(document), &at, &record));
             }
             Method::PUT => of_document(&self.small_payload(true)?, MAX_OBJECT)?,
             Method::DELETE => Tags::new(),
             _ => return Err(not_allowed()),
         };
-        for _ in 0..RETRIES {
-            let mut seen = self.gate.object(&at, key)?;
-            seen.record.tags.clone_from(&tags);
-            let name = names::record(&at.id, key);
-            let written = self.gate.write(&name, &seen.record, &seen.data, Some(seen.run))?;
-            if let Written::Done(_) = written {
-                return Ok(Reply::new(if *method == Method::PUT { 200 } else { 204 }));
-            }
-        }
-        Err(contended())
+        let record = self.gate.amend(&at, key, id.as_deref(), |record| {
+            record.tags.clone_from(&tags);
+            Ok(())
+        })?;
+        let reply = Reply::new(if *method == Method::PUT { 200 } else { 204 });
+        Ok(with_version(reply, &at, &record))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Uploads in parts.
 
 use crate::access::Right;
-use crate::calls::writes::with_checksum;
+use crate::calls::writes::{with_checksum, with_new, with_source};
 use crate::calls::{Call, heads};
 use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};
@@ -128,7 +128,7 @@ impl<'a> Call<'a> {
         if let Some(checksum) = &part.checksum {
             document.text(&format!("Checksum{}", checksum.kind), &checksum.value);
         }
-        Ok(Reply::xml(document))
+        Ok(with_source(Reply::xml(document), &source))
     }
 
     pub(super) fn list_parts(&mut self) -> Result<Reply> {
@@ -186,7 +186,7 @@ impl<'a> Call<'a> {
             answer.text(&format!("Checksum{}", checksum.kind), &checksum.value);
             answer.text("ChecksumType", checksum.of_type());
         }
-        Ok(Reply::xml(answer))
+        Ok(with_new(Reply::xml(answer), &record))
     }
 }
 

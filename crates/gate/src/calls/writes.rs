@@ -1,12 +1,12 @@
 //! Objects put, copied and removed.
 
 use crate::access::Right;
-use crate::calls::{Call, heads, stubs, tags};
+use crate::calls::{Call, checked_id, heads, stubs, tags};
 use crate::digest::Kind;
 use crate::error::{Code, GateError, Result};
 use crate::gate::Seen;
 use crate::object::NewObject;
-use crate::record::{BucketRecord, Checksum, ObjectRecord};
+use crate::record::{BucketRecord, Checksum, ObjectRecord, Versioning};
 use crate::reply::Reply;
 use crate::request::decoded;
 use crate::times;
@@ -23,6 +23,22 @@ pub(super) fn with_checksum(reply: Reply, checksum: Option<&Checksum>) -> Reply 
             reply.with(&name, &checksum.value).with("x-amz-checksum-type", checksum.of_type())
         }
         None => reply,
+    }
+}
+
+/// Adds the id of a version that was made.
+pub(super) fn with_new(reply: Reply, record: &ObjectRecord) -> Reply {
+    match &record.version {
+        Some(id) => reply.with("x-amz-version-id", id),
+        None => reply,
+    }
+}
+
+/// Adds the id of the version that was copied.
+pub(super) fn with_source(reply: Reply, source: &CopySource) -> Reply {
+    match source.at.versioning() {
+        Versioning::Never => reply,
+        _ => reply.with("x-amz-copy-source-version-id", source.seen.record.id()),
     }
 }
 
@@ -52,22 +68,22 @@ impl Call<'_> {
         let mut payload = self.payload(Kind::Crc64Nvme)?;
         let record = gate.put_object((bucket, &at, key), new, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", record.etag));
-        Ok(with_checksum(reply, record.checksum.as_ref()))
+        Ok(with_checksum(with_new(reply, &record), record.checksum.as_ref()))
     }
 
     pub(super) fn delete_object(&mut self) -> Result<Reply> {
         let (bucket, key) = self.req.place();
         let at = self.need(bucket, Right::Write)?;
-        if self.req.word("versionId").is_some_and(|version| version != "null") {
-            let why = "versionId: there are no versions";
-            return Err(GateError::new(Code::InvalidArgument, why));
-        }
         let conditions = heads::conditions(self.req)?;
-        match self.gate.delete_object(&at, key, &conditions) {
-            Err(error) if error.code == Code::NoSuchKey && conditions.if_match.is_none() => {}
-            end => end?,
+        let end = self.gate.delete_object((bucket, &at, key), self.version_id()?, &conditions)?;
+        let mut reply = Reply::new(204);
+        if end.marker {
+            reply = reply.with("x-amz-delete-marker", "true");
         }
-        Ok(Reply::new(204))
+        Ok(match end.version {
+            Some(id) => reply.with("x-amz-version-id", id),
+            None => reply,
+        })
     }
 
     /// Finds the source of a copy, and checks what the request demands of it.
@@ -79,15 +95,17 @@ impl Call<'_> {
             Some((path, version)) => (path, Some(version)),
             None => (header, None),
         };
-        if version.is_some_and(|version| version != "null") {
-            return Err(wrong("there are no versions"));
-        }
+        let version = version.map(checked_id).transpose()?;
         let path = decoded(header, false).ok_or_else(|| wrong("it is no text when decoded"))?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, key) = path.split_once('/').ok_or_else(|| wrong("it has no key"))?;
         let at = self.need_read(bucket, Some(key))?;
         let at = self.expected(at, "x-amz-source-expected-bucket-owner")?;
-        let seen = self.gate.object(&at, key)?;
+        let seen = self.gate.version(&at, key, version)?.1;
+        if seen.record.marker {
+            let why = "x-amz-copy-source: it is a delete marker";
+            return Err(GateError::new(Code::InvalidRequest, why));
+        }
         if heads::is_known(self.req, &heads::COPY, &seen.record)? {
             let why = "x-amz-copy-source-if: the source is another";
             return Err(GateError::new(Code::PreconditionFailed, why));
@@ -96,7 +114,7 @@ impl Call<'_> {
         {
             return Err(wrong("it has more than 5 GiB; copy it in parts"));
         }
-        let same = self.req.place() == (bucket, key);
+        let same = self.req.place() == (bucket, key) && version.is_none();
         Ok(CopySource { at, key: key.to_owned(), seen, same })
     }
 
@@ -144,6 +162,7 @@ impl Call<'_> {
         if let Some(checksum) = &copy.checksum {
             document.text(&format!("Checksum{}", checksum.kind), &checksum.value);
         }
-        Ok(Reply::xml(document))
+        let reply = with_new(Reply::xml(document), &copy);
+        Ok(with_source(reply, &source))
     }
 }
