@@ -17,6 +17,7 @@ from pathlib import Path
 # Kills of a program, of 200; simulated clusters, of 400 and 600.
 FEWER = {"KILN_KILL_ROUNDS": "10", "KILN_SIM_SEEDS": "40"}
 
+ENDINGS = (".rs", ".py")
 ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -28,10 +29,10 @@ def slow():
 
 
 def known():
-    """The names of all functions of our Rust sources."""
+    """The names of all functions of our sources: tests are Rust, or Python that Rust runs."""
     folders = [ROOT / name for name in ("crates", "bindings", "fuzz")]
-    paths = [path for folder in folders for path in folder.rglob("*.rs")]
-    return {name for path in paths for name in re.findall(r"\bfn (\w+)", path.read_text())}
+    paths = [path for folder in folders for path in folder.rglob("*.*") if path.suffix in ENDINGS]
+    return {name for path in paths for name in re.findall(r"\b(?:fn|def) (\w+)", path.read_text())}
 
 
 def main():

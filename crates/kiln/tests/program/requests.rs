@@ -2,8 +2,10 @@
 //! they do when it moves files.
 
 use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout};
 
-use crate::agents::Agent;
 use crate::rig::Rig;
 
 #[allow(dead_code, reason = "another crate's tests use the rest")]
@@ -22,6 +24,35 @@ fn places() -> (fake::Fake, Vec<String>) {
     (hdfs, places)
 }
 
+/// An agent; ended by its id when dropped.
+struct Agent {
+    child: Child,
+    address: String,
+    /// Kept open: it must not find a closed pipe.
+    _lines: BufReader<ChildStdout>,
+}
+
+impl Agent {
+    /// Serves a place, once it says so.
+    fn start(rig: &Rig, place: &str) -> Agent {
+        let mut child = rig.start(&format!("agent --dir {place} --listen 127.0.0.1:0 --plain"));
+        let mut lines = BufReader::new(child.stdout.take().unwrap());
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        let address = line.split_whitespace().find(|word| word.starts_with("kiln"));
+        let address = address.unwrap_or_else(|| panic!("no agent: {line}")).to_owned();
+        Agent { child, address, _lines: lines }
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A pool of these places.
 fn create<'a>(rig: &Rig, places: impl Iterator<Item = &'a str>) {
     let node = |(at, place)| format!("--node {place},id=n{at}");
@@ -35,6 +66,14 @@ fn pool(rig: &Rig) -> fake::Fake {
     create(rig, places.iter().map(String::as_str));
     hdfs.state().log.clear();
     hdfs
+}
+
+/// A file "data" whose bytes depend on their position.
+fn data(rig: &Rig) -> Vec<u8> {
+    let words = (0..750_000u32).map(|at| at.wrapping_mul(0x9e37_79b9));
+    let bytes: Vec<u8> = words.flat_map(u32::to_le_bytes).collect();
+    fs::write(rig.path("data"), &bytes).unwrap();
+    bytes
 }
 
 /// Requests of each operation since, and in all.
@@ -54,7 +93,7 @@ fn asked(hdfs: &fake::Fake) -> (BTreeMap<String, usize>, usize) {
 fn a_put_asks_few_times() {
     let rig = Rig::new();
     let hdfs = pool(&rig);
-    let bytes = rig.data("data", 3_000_000, 1);
+    let bytes = data(&rig);
     for (put, code, most) in [
         ("put data a", 0, 156),
         ("put data b", 0, 157),
@@ -93,14 +132,13 @@ fn a_scrub_brings_back_what_hdfs_moved() {
 fn agents_bring_back_what_hdfs_moved() {
     let rig = Rig::new();
     let (hdfs, places) = places();
-    let start = |place: &String| Agent::start(&rig, place, "--plain");
-    let agents: Vec<Agent> = places.iter().map(start).collect();
+    let agents: Vec<Agent> = places.iter().map(|place| Agent::start(&rig, place)).collect();
     create(&rig, agents.iter().map(|agent| agent.address.as_str()));
     is_brought_back(&rig, &hdfs);
 }
 
 fn is_brought_back(rig: &Rig, hdfs: &fake::Fake) {
-    let bytes = rig.data("data", 3_000_000, 1);
+    let bytes = data(rig);
     rig.kiln("put data a").ok();
     let moved = hdfs.state().astray("/d1", Some(".kiln"));
     assert!(moved > 0);
