@@ -182,6 +182,13 @@ impl Batch {
         Ok(batch)
     }
 
+    /// Jobs in the order of these objects, each planned when its turn comes.
+    #[must_use]
+    pub fn unplanned(wants: Vec<DamagedObject>) -> Batch {
+        let jobs = wants.into_iter().map(|want| Job { want, planned: None }).collect();
+        Batch { groups: Vec::new(), jobs }
+    }
+
     fn add(
         &mut self,
         codec: &Codec,

@@ -51,7 +51,7 @@ pub use limits::RateLimits;
 pub use prices::{ByPrice, NodePrice, Price, Prices};
 pub use report::{NodeLoad, PoolRecovered, StrategyLoad};
 pub use run::{Control, HelpingAgents, PoolRecovery, RepairWatcher, Scrubbing};
-pub use schedule::RecoverOptions;
+pub use schedule::{OnDemand, RecoverOptions};
 pub use scrub::ScrubPosition;
 pub use state::{Phase, RecoveryState, RunningRepair, ScrubState, ShownPlan, Wait, WaitReason};
 

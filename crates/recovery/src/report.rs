@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use kiln_pool::repair::ExpectedReads;
 use kiln_pool::repair::queue::RepairQueue;
-use kiln_pool::{PoolConfig, PoolStatus};
+use kiln_pool::{Healed, PoolConfig, PoolStatus};
 use serde::Serialize;
 
 use super::attempts::{FinalFailure, Repaired};
@@ -11,7 +12,7 @@ use super::batch::Batch;
 use super::prices::Price;
 use crate::RecoveryError;
 
-/// Failures and plans given up that a report tells at most.
+/// Failures, plans given up, and objects repaired here that a report tells at most.
 const MOST_TOLD: usize = 1000;
 
 /// Bytes that one node moved, beside what the plans say.
@@ -70,6 +71,8 @@ pub struct PoolRecovered {
     pub strategy: String,
     /// Objects in the pool.
     pub objects: u64,
+    /// Objects that lacked something, in a repair on demand.
+    pub damaged: u64,
     /// Objects that cannot be read now.
     pub unreadable: u64,
     /// Ids of nodes that take part and were unavailable at the last survey.
@@ -92,6 +95,14 @@ pub struct PoolRecovered {
     pub resumed: u64,
     /// Bytes that repairs computed here read and wrote.
     pub central_bytes: (u64, u64),
+    /// Contiguous reads of chunk bytes by repairs computed here.
+    pub read_runs: u64,
+    /// Expected cost of their reads (also in a dry run), where that is known.
+    pub expected: Option<ExpectedReads>,
+    /// Details of repairs computed here; at most 1000.
+    pub details: Vec<Healed>,
+    /// The epoch from which on all manifests are in place, when this recovery brought that about.
+    pub settled: Option<u64>,
     /// Bytes by strategy of the plans carried out.
     pub strategies: BTreeMap<&'static str, StrategyLoad>,
     /// Bytes by node, of all strategies.
@@ -127,10 +138,13 @@ impl PoolRecovered {
         total
     }
 
-    pub(super) fn surveyed(&mut self, status: &PoolStatus, queue: &RepairQueue) {
+    pub(super) fn surveyed(&mut self, status: &PoolStatus) {
         self.objects = status.objects;
         self.unreadable = status.unreadable;
         self.incomplete = status.incomplete;
+    }
+
+    pub(super) fn waiting(&mut self, queue: &RepairQueue) {
         let lost = queue.by_margin().range(..0).map(|(_, count)| count).sum::<u64>();
         self.waiting = (queue.len() as u64).saturating_sub(lost + queue.running() as u64);
     }
@@ -153,6 +167,16 @@ impl PoolRecovered {
         let room = MOST_TOLD.saturating_sub(self.replanned.len());
         let told = ended.given_up.iter().take(room).map(|why| format!("{name}: {why}"));
         self.replanned.extend(told);
+        self.waiting += u64::from(ended.waits);
+        ExpectedReads::add(&mut self.expected, ended.expected);
+        if let Some(healed) = &ended.healed {
+            self.central_bytes.0 += healed.bytes_read;
+            self.central_bytes.1 += healed.bytes_written;
+            self.read_runs += healed.read_runs;
+            if self.details.len() < MOST_TOLD {
+                self.details.push(healed.clone());
+            }
+        }
         if !matches!(ended.outcome, Outcome::Repaired) {
             return;
         }
@@ -161,8 +185,6 @@ impl PoolRecovered {
         self.resumed += ended.resumed;
         let Some(strategy) = ended.strategy else {
             self.central += 1;
-            self.central_bytes.0 += ended.central.0;
-            self.central_bytes.1 += ended.central.1;
             return;
         };
         if let Some(price) = ended.price {
@@ -203,8 +225,12 @@ pub(crate) struct JobOutcome {
     pub given_up: Vec<String>,
     /// Shards that turned out to be damaged.
     pub corrupt: Vec<u16>,
-    /// Bytes read and written by a repair that was computed here.
-    pub central: (u64, u64),
+    /// Report of a repair that was computed here.
+    pub healed: Option<Healed>,
+    /// Expected cost of its reads, if it was computed here or would be.
+    pub expected: Option<ExpectedReads>,
+    /// Shards of it wait for unavailable nodes.
+    pub waits: bool,
     /// Price of its plan, where it was chosen by prices.
     pub price: Option<Price>,
 }
@@ -219,7 +245,9 @@ impl From<Outcome> for JobOutcome {
             resumed: 0,
             given_up: Vec::new(),
             corrupt: Vec::new(),
-            central: (0, 0),
+            healed: None,
+            expected: None,
+            waits: false,
             price: None,
         }
     }
@@ -229,6 +257,19 @@ impl JobOutcome {
     /// It has to wait.
     pub fn failed(error: impl Into<RecoveryError>) -> JobOutcome {
         Outcome::Failed(error.into()).into()
+    }
+
+    /// It was repaired here, as far as nodes are there for it.
+    pub fn healed(healed: Healed) -> JobOutcome {
+        let did = healed.manifest || !healed.rebuilt.is_empty();
+        JobOutcome {
+            rebuilt: healed.bytes_written,
+            resumed: healed.resumed_bytes,
+            expected: healed.expected,
+            waits: !healed.left.is_empty(),
+            healed: Some(healed),
+            ..if did { Outcome::Repaired } else { Outcome::Whole }.into()
+        }
     }
 
     /// No plan could save it.

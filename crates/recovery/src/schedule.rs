@@ -27,6 +27,16 @@ const BACKOFF_MS: (u64, u64) = (1_000, 60_000);
 /// Between two surveys while too few nodes can be reached.
 const BETWEEN: Duration = Duration::from_secs(2);
 
+/// A repair that a command asked for: computed in this process, without waits, each object once.
+/// Members stay as they are.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct OnDemand {
+    /// Rebuild the shards of unavailable nodes on other nodes.
+    pub away: bool,
+    /// Write nothing, report the repairs that would be made.
+    pub dry_run: bool,
+}
+
 /// Options of a recovery.
 #[derive(Debug, Clone)]
 pub struct RecoverOptions {
@@ -58,6 +68,8 @@ pub struct RecoverOptions {
     pub prices: Option<Prices>,
     /// Seed of all choices.
     pub seed: u64,
+    /// Repair once, here, and end.
+    pub on_demand: Option<OnDemand>,
 }
 
 impl Default for RecoverOptions {
@@ -76,11 +88,25 @@ impl Default for RecoverOptions {
             scrub_every: None,
             prices: None,
             seed: 1,
+            on_demand: None,
         }
     }
 }
 
 impl RecoverOptions {
+    /// Options of a repair on demand.
+    #[must_use]
+    pub fn on_demand(on_demand: OnDemand) -> RecoverOptions {
+        RecoverOptions {
+            jobs: 1,
+            wait_ms: 0,
+            tries: 1,
+            patience: Duration::ZERO,
+            on_demand: Some(on_demand),
+            ..RecoverOptions::default()
+        }
+    }
+
     /// Repairs at once, within bounds.
     pub(crate) fn at_once(&self) -> usize {
         self.jobs.clamp(1, 64)
@@ -193,7 +219,7 @@ impl Scheduler {
     /// Limits and waits of the queue, for the one of a survey too.
     pub fn rules(options: &RecoverOptions) -> queue::Rules {
         queue::Rules {
-            in_flight: BATCH,
+            in_flight: if options.on_demand.is_some() { usize::MAX } else { BATCH },
             in_flight_bytes: u64::MAX,
             transient_wait_ms: options.wait_ms,
             first_backoff_ms: BACKOFF_MS.0,
@@ -232,6 +258,9 @@ impl Scheduler {
 
     /// Returns the objects to repair now, of those that a survey has seen.
     pub fn due(&mut self, now: Now, seen: &RepairQueue) -> Vec<Damaged> {
+        if self.told.survey.is_none() || self.more {
+            self.report.damaged += seen.len() as u64;
+        }
         self.queue.follow(seen, now.ms);
         let mut due = Vec::new();
         while let Some(damaged) = self.queue.next(now.ms) {
@@ -262,11 +291,34 @@ impl Scheduler {
         } else if wants.is_empty() && self.is_patient(now) {
             return Next::Rest(BETWEEN);
         }
-        self.report.surveyed(status, &self.queue);
+        self.report.surveyed(status);
+        if self.options.on_demand.is_none() {
+            self.report.waiting(&self.queue);
+        }
         // Some wait for their nodes alone: nothing is to be rebuilt.
         let lacking = status.endangered.values().sum::<u64>().saturating_sub(status.waiting);
         self.more = lacking > self.queue.len() as u64;
-        if wants.is_empty() { Next::Settle } else { Next::Plan(wants) }
+        match wants.is_empty() {
+            true if self.is_dry_run() => Next::End,
+            true => Next::Settle,
+            false => Next::Plan(wants),
+        }
+    }
+
+    fn is_dry_run(&self) -> bool {
+        self.options.on_demand.is_some_and(|one| one.dry_run)
+    }
+
+    /// The step after a batch. A repair on demand looks again where it could not remember all
+    /// damage, and where the map is to be settled.
+    pub fn worked(&self, settled: bool) -> Next {
+        let ends = self.options.on_demand.is_some() && settled && !self.more;
+        if ends || self.is_dry_run() { Next::End } else { Next::Survey }
+    }
+
+    /// All manifests are in place from an epoch on.
+    pub fn settled(&mut self, epoch: Option<u64>) {
+        self.report.settled = epoch.or(self.report.settled);
     }
 
     /// A survey has failed for this reason; `None`: it is time to give up.
@@ -288,6 +340,9 @@ impl Scheduler {
 
     /// Returns the time until there is something to do, or that there will be nothing.
     pub fn idle(&self, now: Now) -> Next {
+        if self.options.on_demand.is_some() {
+            return Next::End;
+        }
         // A survey that found more than it could remember is followed by another one.
         let more = self.more && self.given_up.is_empty();
         let due = self.queue.wakes_at();
@@ -377,12 +432,18 @@ impl Scheduler {
         let key = want.damaged.as_ref()?.key;
         let name = &want.listed.name;
         let mut warning = None;
+        if self.options.on_demand.is_some() {
+            self.given_up.insert(key);
+        }
         match &ended.outcome {
             Outcome::Repaired | Outcome::Whole | Outcome::Gone => self.queue.done(&key),
             // Told to stop: nothing went wrong.
             Outcome::Failed(_) if stopped => {}
             Outcome::Failed(error) => {
-                warning = Some(format!("{name}: {error}"));
+                warning = Some(match self.options.on_demand {
+                    Some(_) => error.to_string(),
+                    None => format!("{name}: {error}"),
+                });
                 let failures = self.failures.entry(key).or_default();
                 *failures += 1;
                 if *failures >= self.options.tries && !self.options.stay {

@@ -187,8 +187,10 @@ impl ClusterMap {
         Some(pool)
     }
 
-    /// Returns whether a node has a new disk that may lack something.
-    pub(crate) fn is_backfilling(&self) -> bool {
+    /// Returns whether copies of manifests may not be in place yet: members changed, or a node has
+    /// a new disk.
+    #[must_use]
+    pub fn is_backfilling(&self) -> bool {
         !self.config.is_settled() || (0..self.nodes.len()).any(|at| self.is_unsure(at))
     }
 

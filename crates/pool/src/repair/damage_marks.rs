@@ -3,7 +3,7 @@
 use kiln_store::write_whole;
 use kiln_stripe::{Result, Settings};
 
-use crate::index::{Index, suspected};
+use crate::index::{Index, THE_MANIFEST, suspected};
 use crate::repair::repairer::Repairer;
 use crate::{Key, NodeFile};
 
@@ -41,9 +41,18 @@ impl Repairer<'_> {
         }
     }
 
-    /// Notes that a repair mended what an index knew of an object's damage.
-    pub(crate) fn note_healed(&self, key: &Key, index: &Index) -> Result<()> {
-        self.unmark_damage(key, index, &index.damage_of(key)?)?;
+    /// Notes that a repair mended what an index knew of an object's damage, or `copies_only` of
+    /// its manifest.
+    ///
+    /// # Errors
+    /// The index.
+    pub fn note_healed(&self, key: &Key, index: &Index, copies_only: bool) -> Result<()> {
+        let mut damage = index.damage_of(key)?;
+        if copies_only {
+            damage.retain(|index| *index != THE_MANIFEST);
+            return index.set_damage(&[(*key, damage)]);
+        }
+        self.unmark_damage(key, index, &damage)?;
         index.set_damage(&[(*key, Vec::new())])
     }
 

@@ -1,5 +1,6 @@
 //! Repair of one object: lost shards are rebuilt as partial files, verified, and put in place.
 
+use kiln_stripe::estimate::estimate_stripes;
 use kiln_stripe::node::Part;
 use kiln_stripe::rebuild::{Rebuilt, rebuild_shards};
 use kiln_stripe::{Depth, PoolError, Quiet, ReadsReport, Result, Settings};
@@ -69,7 +70,7 @@ pub struct ExpectedReads {
 
 impl ExpectedReads {
     /// Adds what was expected of one repair.
-    pub(crate) fn add(sum: &mut Option<ExpectedReads>, more: Option<ExpectedReads>) {
+    pub fn add(sum: &mut Option<ExpectedReads>, more: Option<ExpectedReads>) {
         let Some(more) = more else { return };
         let sum = sum.get_or_insert_default();
         sum.planned += more.planned;
@@ -182,6 +183,53 @@ impl Repairer<'_> {
         }
         let what = format!("object {name:?}: every attempt finds new damage; run kiln scrub");
         Err(PoolError::Refused { what })
+    }
+
+    /// Returns what the reads of an object's repair would cost, if that is known.
+    ///
+    /// # Errors
+    /// As [`Repairer::needs`].
+    pub fn expected_reads(
+        &self,
+        name: &str,
+        req: &HealRequest,
+        settings: &Settings<'_>,
+    ) -> Result<Option<ExpectedReads>> {
+        if settings.devices.is_none() {
+            return Ok(None);
+        }
+        let found = self.manifests.look_at_all(&Key::of(name)?, name)?;
+        let (health, shards) =
+            self.health_and_shards(&found, Depth::Headers, &req.suspects, settings)?;
+        let Some(shards) = shards.filter(|_| health.margin >= 0) else { return Ok(None) };
+        let waits = |index: &&u16| !req.away && health.away.contains(*index);
+        let todo = health.targets.iter().filter(|index| !waits(index));
+        let targets: Vec<usize> = todo.map(|index| usize::from(*index)).collect();
+        let statistics = estimate_stripes(&shards, &targets, &targets, settings.devices)?;
+        Ok(statistics.reads.as_ref().map(ExpectedReads::of))
+    }
+
+    /// Writes copies of an object's manifest that are missing, in a map that is not settled; says
+    /// whether any were.
+    ///
+    /// # Errors
+    /// As [`Repairer::heal`].
+    pub fn renew_copies(&self, name: &str, now_ms: u64, settings: &Settings<'_>) -> Result<bool> {
+        if !self.map.is_backfilling() {
+            return Ok(false);
+        }
+        let key = Key::of(name)?;
+        let found = match self.manifests.look_at_all(&key, name) {
+            Ok(found) => found,
+            Err(PoolError::Uncertain { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        };
+        let Some(manifest) = &found.newest else { return Ok(false) };
+        let lacking = self.manifest_health(&found, manifest, &key).under_replicated;
+        if lacking {
+            self.renew(key, manifest, now_ms, settings)?;
+        }
+        Ok(lacking)
     }
 
     /// Returns whether nothing has changed an object since this manifest was found: what its shards

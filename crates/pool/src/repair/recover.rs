@@ -1,7 +1,6 @@
 //! Repair of a whole pool: what the queue says, one object after the other.
 
-use kiln_stripe::estimate::estimate_stripes;
-use kiln_stripe::{Depth, PoolError, Quiet, Result, Settings};
+use kiln_stripe::{PoolError, Quiet, Result, Settings};
 use serde::Serialize;
 
 use crate::Key;
@@ -139,7 +138,10 @@ impl Repairer<'_> {
             };
             if damaged.transient && !req.away {
                 // Copies of its manifest need not wait for the nodes with its shards.
-                if unsettled && !req.dry_run && self.renew_copies(&listed.name, req, settings)? {
+                if unsettled
+                    && !req.dry_run
+                    && self.renew_copies(&listed.name, req.now_ms, settings)?
+                {
                     report.repaired += 1;
                     renewed.extend(self.listed(&key)?);
                     let mut left = index.damage_of(&key)?;
@@ -150,20 +152,20 @@ impl Repairer<'_> {
                 queue.done(&key);
                 continue;
             }
-            if req.dry_run {
-                report.would(&damaged, self.expected(&listed, index, req, settings)?);
-                queue.done(&key);
-                continue;
-            }
             let heal = HealRequest {
                 now_ms: req.now_ms,
                 away: req.away,
                 suspects: index.damage_of(&key)?,
                 rebuild_leaving: false,
             };
+            if req.dry_run {
+                report.would(&damaged, self.expected_reads(&listed.name, &heal, settings)?);
+                queue.done(&key);
+                continue;
+            }
             match self.heal(&listed.name, &heal, &inner) {
                 Ok(healed) => {
-                    self.note_healed(&key, index)?;
+                    self.note_healed(&key, index, false)?;
                     // Where nothing was lacking, the index has an earlier version of it.
                     if healed.manifest || healed.rebuilt.is_empty() {
                         renewed.extend(self.listed(&key)?);
@@ -189,30 +191,6 @@ impl Repairer<'_> {
         index.store(&renewed)
     }
 
-    /// Returns what the reads of an object's repair would cost, if that is known.
-    fn expected(
-        &self,
-        listed: &Listed,
-        index: &Index,
-        req: &RecoverRequest,
-        settings: &Settings<'_>,
-    ) -> Result<Option<ExpectedReads>> {
-        if settings.devices.is_none() {
-            return Ok(None);
-        }
-        let key = Key::of(&listed.name)?;
-        let (found, suspects) =
-            (self.manifests.look_at_all(&key, &listed.name)?, index.damage_of(&key)?);
-        let (health, shards) =
-            self.health_and_shards(&found, Depth::Headers, &suspects, settings)?;
-        let Some(shards) = shards.filter(|_| health.margin >= 0) else { return Ok(None) };
-        let waits = |index: &&u16| !req.away && health.away.contains(*index);
-        let todo = health.targets.iter().filter(|index| !waits(index));
-        let targets: Vec<usize> = todo.map(|index| usize::from(*index)).collect();
-        let statistics = estimate_stripes(&shards, &targets, &targets, settings.devices)?;
-        Ok(statistics.reads.as_ref().map(ExpectedReads::of))
-    }
-
     /// An object as the index has it.
     fn listed(&self, key: &Key) -> Result<Option<(Key, Listed)>> {
         Ok(self
@@ -222,29 +200,6 @@ impl Repairer<'_> {
             .flatten()
             .next()
             .map(|listed| (*key, listed)))
-    }
-}
-
-impl Repairer<'_> {
-    /// Writes copies of an object's manifest that are missing; says whether any were.
-    fn renew_copies(
-        &self,
-        name: &str,
-        req: &RecoverRequest,
-        settings: &Settings<'_>,
-    ) -> Result<bool> {
-        let key = Key::of(name)?;
-        let found = match self.manifests.look_at_all(&key, name) {
-            Ok(found) => found,
-            Err(PoolError::Uncertain { .. }) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let Some(manifest) = &found.newest else { return Ok(false) };
-        let lacking = self.manifest_health(&found, manifest, &key).under_replicated;
-        if lacking {
-            self.renew(key, manifest, req.now_ms, settings)?;
-        }
-        Ok(lacking)
     }
 }
 

@@ -113,6 +113,8 @@ struct Shared<'a> {
     looks: Mutex<Looks>,
     /// Claims that keep other coordinators away.
     claims: Claims,
+    /// The index of a repair on demand, which is open from its beginning to its end.
+    index: Mutex<Option<Index>>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -154,6 +156,7 @@ impl PoolRecovery<'_> {
             look_turn: Turn::default(),
             looks: Mutex::default(),
             claims: Claims::new((self.fresh)()),
+            index: Mutex::default(),
         };
         shared.run()?;
         let scheduler = shared.scheduler.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -172,10 +175,10 @@ impl PoolRecovery<'_> {
 impl Shared<'_> {
     fn run(&self) -> Result<()> {
         let (recovery, control) = (self.recovery, self.recovery.control);
-        let mut next = Next::Survey;
+        let (mut next, mut opened) = (Next::Survey, Some(self.pool()));
         while !control.stopped() {
             next = match next {
-                Next::Survey => match self.survey() {
+                Next::Survey => match self.survey(opened.take()) {
                     Ok(next) => next,
                     Err(taken @ RecoveryError::Net(NetError::Taken { .. })) => return Err(taken),
                     Err(error) => {
@@ -189,7 +192,7 @@ impl Shared<'_> {
                 Next::Plan(wants) => {
                     self.enter(Phase::Repairing, None);
                     self.work(wants)?;
-                    Next::Survey
+                    self.scheduler().worked(!self.pool().is_backfilling())
                 }
                 Next::Scrub(after) => {
                     scrub::part(self, after.as_deref());
@@ -229,14 +232,19 @@ impl Shared<'_> {
         }
     }
 
-    /// Surveys the pool: nodes, damage, and the next step.
-    fn survey(&self) -> Result<Next> {
-        let recovery = self.recovery;
+    /// Surveys the pool: nodes, damage, and the next step. It is opened anew unless it just was.
+    fn survey(&self, opened: Option<Arc<Pool>>) -> Result<Next> {
+        let (recovery, on_demand) = (self.recovery, self.recovery.options.on_demand);
         self.enter(Phase::Surveying, None);
-        let pool = self.reopen()?;
-        self.claims.take(recovery.network, &pool, recovery.who)?;
-        let pool = self.attend(pool)?;
+        let mut pool = opened.map_or_else(|| self.reopen(), Ok)?;
+        if on_demand.is_some() {
+            self.scheduler().missing(recovery.now(), pool.missing());
+        } else {
+            self.claims.take(recovery.network, &pool, recovery.who)?;
+            pool = self.attend(pool)?;
+        }
         let index = (recovery.index)(&pool)?;
+        *locked(&self.index) = on_demand.map(|_| index.clone());
         let now = recovery.now();
         let mut seen = RepairQueue::new(Scheduler::rules(&recovery.options));
         let status = pool.survey(&index, &mut seen, now.ms)?;
@@ -258,8 +266,10 @@ impl Shared<'_> {
         }
         let next = self.scheduler().surveyed(recovery.now(), &status, wants);
         let Next::Settle = next else { return Ok(next) };
-        if let Err(error) = pool.repairer().settle(&status, &index, &recovery.settings) {
-            recovery.control.warn(&error.to_string());
+        match pool.repairer().settle(&status, &index, &recovery.settings) {
+            Ok(map) => self.scheduler().settled(map.map(|map| map.revision)),
+            Err(error) if on_demand.is_some() => return Err(error.into()),
+            Err(error) => recovery.control.warn(&error.to_string()),
         }
         Ok(self.scheduler().idle(recovery.now()))
     }
@@ -292,7 +302,10 @@ impl Shared<'_> {
         control.begin(bytes);
         let pool = self.pool();
         let began = recovery.network.now();
-        let batch = Arc::new(Batch::new(wants, &self.snapshot(&pool), &self.rules)?);
+        let batch = Arc::new(match recovery.options.on_demand {
+            Some(_) => Batch::unplanned(wants),
+            None => Batch::new(wants, &self.snapshot(&pool), &self.rules)?,
+        });
         let took = recovery.network.now().saturating_sub(began);
         self.scheduler().begin(recovery.now(), Arc::clone(&batch), took.as_secs_f64());
         self.tell(true);
@@ -309,7 +322,7 @@ impl Shared<'_> {
             }
         });
         let damage = self.scheduler().finish();
-        if !damage.is_empty() {
+        if !damage.is_empty() && recovery.options.on_demand.is_none() {
             let index = (recovery.index)(&pool)?;
             for (key, found) in &damage {
                 pool.repairer().note_damage(key, &index, found, &recovery.settings)?;

@@ -10,12 +10,12 @@ use kiln_pool::{HealRequest, Pool, PoolConfig};
 use kiln_stripe::PoolError;
 
 use super::{Shared, locked};
-use crate::batch::Batch;
+use crate::batch::{Batch, DamagedObject};
 use crate::coalescer::{Coalescer, OfObject};
 use crate::object_repair::{Commit, ObjectRepair, agents_can};
 use crate::report::{JobOutcome, Outcome};
 use crate::run::recover::RepairWatcher;
-use crate::{ByPrice, FinalFailure, PlacedRepair, Repaired, ShownPlan};
+use crate::{ByPrice, FinalFailure, OnDemand, PlacedRepair, Repaired, ShownPlan};
 use kiln_net::Turn;
 use kiln_net::proto::assignment::Geometry;
 use kiln_net::task::{TransferCounters, default_slice};
@@ -81,6 +81,9 @@ impl Shared<'_> {
     /// Repairs the object of a job.
     pub fn job(&self, batch: &Batch, at: usize) -> JobOutcome {
         let (pool, want) = (self.pool(), &batch.jobs()[at].want);
+        if let Some(one) = self.recovery.options.on_demand {
+            return self.on_demand(&pool, want, one).unwrap_or_else(JobOutcome::failed);
+        }
         let req = HealRequest {
             now_ms: self.recovery.control.now_ms(),
             away: true,
@@ -117,15 +120,50 @@ impl Shared<'_> {
     /// The repair that is computed here.
     fn heal(&self, pool: &Pool, name: &str, req: &HealRequest) -> JobOutcome {
         match pool.heal(name, req, &self.recovery.settings) {
-            Ok(healed) => JobOutcome {
-                rebuilt: healed.bytes_written,
-                resumed: healed.resumed_bytes,
-                central: (healed.bytes_read, healed.bytes_written),
-                ..Outcome::Repaired.into()
-            },
+            Ok(healed) => JobOutcome::healed(healed),
             Err(PoolError::NoObject { .. }) => Outcome::Gone.into(),
             Err(error) => JobOutcome::failed(error),
         }
+    }
+
+    /// The repair that a command asked for. The index notes it at once: a run that is cut short
+    /// has its damage behind it.
+    fn on_demand(
+        &self,
+        pool: &Pool,
+        want: &DamagedObject,
+        OnDemand { away, dry_run }: OnDemand,
+    ) -> Result<JobOutcome, PoolError> {
+        let (name, repairer) = (&want.listed.name, pool.repairer());
+        let settings = &self.recovery.settings;
+        let Some(damaged) = &want.damaged else { return Ok(Outcome::Whole.into()) };
+        let (now_ms, suspects) = (self.recovery.control.now_ms(), want.suspects.clone());
+        let req = HealRequest { now_ms, away, suspects, rebuild_leaving: false };
+        let note = |copies_only| match &*locked(&self.index) {
+            Some(index) if !want.suspects.is_empty() => {
+                repairer.note_healed(&damaged.key, index, copies_only)
+            }
+            _ => Ok(()),
+        };
+        if damaged.transient && !away {
+            // Copies of its manifest need not wait for the nodes with its shards.
+            let renewed = !dry_run && repairer.renew_copies(name, now_ms, settings)?;
+            let outcome = if renewed { Outcome::Repaired } else { Outcome::Whole };
+            if renewed {
+                note(true)?;
+            }
+            return Ok(JobOutcome { waits: true, ..outcome.into() });
+        }
+        if dry_run {
+            let expected = repairer.expected_reads(name, &req, settings)?;
+            let outcome = Outcome::Repaired.into();
+            return Ok(JobOutcome { rebuilt: damaged.bytes, expected, ..outcome });
+        }
+        let healed = self.heal(pool, name, &req);
+        if healed.healed.is_some() {
+            note(false)?;
+        }
+        Ok(healed)
     }
 
     /// The repair that the agents compute.
