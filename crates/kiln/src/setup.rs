@@ -226,6 +226,9 @@ impl Setup {
     /// # Errors
     /// No threads.
     pub fn network_of_none(&self) -> Result<&Network, Failure> {
+        if let Some(network) = self.network.get() {
+            return Ok(network);
+        }
         let network = Network::new(None, NETWORK_THREADS)?;
         Ok(self.network.get_or_init(|| network))
     }

@@ -19,14 +19,16 @@ use std::os::unix::fs::MetadataExt as _;
 use clap::{Args, Subcommand};
 use kiln_net::Address;
 use kiln_net::agent::PeerRole;
-use kiln_pool::{NodeConfig, PoolConfig, RecoverRequest};
+use kiln_pool::{NodeConfig, PoolConfig};
+use kiln_recovery::OnDemand;
 use kiln_store::Location;
 
 use crate::args::with_exit_codes;
+use crate::cmd::repair::recover;
 use crate::cmd::status;
 use crate::exit::{Exit, Failure};
 use crate::print::count;
-use crate::setup::{PoolFlags, Setup, now_ms};
+use crate::setup::{PoolFlags, Setup};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -204,12 +206,11 @@ fn check_domains(config: &PoolConfig, flag: &'static str) -> Result<(), Failure>
 /// map that then is in force.
 fn settle(
     flags: &PoolFlags,
-    pool: &kiln_pool::Pool,
+    pool: kiln_pool::Pool,
     setup: &Setup,
 ) -> Result<kiln_pool::Pool, Failure> {
-    let index = flags.index(pool, setup)?;
-    let req = RecoverRequest { now_ms: now_ms(), away: false, dry_run: false };
-    pool.recover(&index, &req, &setup.settings())?;
+    let index = flags.index(&pool, setup)?;
+    recover(pool, &index, OnDemand::default(), flags, (setup, &setup.settings()))?;
     drop(index);
     flags.open_quietly(setup)
 }

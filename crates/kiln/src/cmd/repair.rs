@@ -21,7 +21,7 @@ use crate::print::{Stream, damages, pace, table};
 use crate::setup::{self, Folders, Format, PoolFlags, Prices, RawFlags, ReadFlags, Setup, device};
 use crate::sizes;
 
-pub use pool_repair::show as show_recovery;
+pub use pool_repair::{recover, show as show_recovery};
 
 /// No code has more chunks.
 const MAX_SHARDS: usize = 256;

@@ -248,7 +248,11 @@ impl PoolFlags {
         self.up_to_date(index, pool, setup)
     }
 
-    fn up_to_date(
+    /// This index brought up to date.
+    ///
+    /// # Errors
+    /// As [`PoolFlags::index`].
+    pub fn up_to_date(
         &self,
         index: Result<Index, PoolError>,
         pool: &Pool,

@@ -5,14 +5,15 @@ mod cost;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use kiln_pool::{Index, NodeState, Pool, RecoverRequest};
+use kiln_pool::{Index, NodeState, Pool};
+use kiln_recovery::OnDemand;
 use kiln_stripe::Observer;
 use kiln_volume::LogReport;
 
 use super::check_domains;
-use crate::cmd::repair::show_recovery;
+use crate::cmd::repair::{recover, show_recovery};
 use crate::exit::{Exit, Failure};
-use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
+use crate::setup::{PoolFlags, Setup, logs, volumes};
 use crate::volume_logs::Tended;
 
 /// Servers of volumes look every 5 seconds whether a node with their log leaves.
@@ -71,8 +72,8 @@ impl Drain {
         if self.mark {
             return Ok(Exit::Done);
         }
-        let req = RecoverRequest { now_ms: now_ms(), away: false, dry_run: false };
-        let outcome = pool.recover(&index, &req, &setup.settings());
+        let on_demand = OnDemand::default();
+        let outcome = recover(pool, &index, on_demand, &self.pool, (setup, &setup.settings()));
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();
@@ -81,7 +82,7 @@ impl Drain {
         let pool = self.pool.open_quietly(setup)?;
         let index = self.pool.index(&pool, setup)?;
         let (tended, volumes) = self.logs(&index, setup)?;
-        show_recovery(&report, &tended, None, setup)?;
+        show_recovery(&report, false, &tended, None, setup)?;
         if let Some(problem) = self.what_stays(&pool, &index, &volumes)? {
             setup.observer.warn(&problem);
             return Ok(Exit::Damaged);

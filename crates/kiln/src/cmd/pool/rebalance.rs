@@ -26,7 +26,7 @@ impl Rebalance {
         let _lock = if self.dry_run { None } else { Some(self.pool.lock("repair")?) };
         if !self.dry_run {
             // Manifests first, so that readers look in the right places before shards move.
-            pool = settle(&self.pool, &pool, setup)?;
+            pool = settle(&self.pool, pool, setup)?;
         }
         let index = self.pool.index(&pool, setup)?;
         let req = RebalanceRequest { now_ms: now_ms(), dry_run: self.dry_run };

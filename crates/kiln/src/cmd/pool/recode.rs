@@ -98,7 +98,7 @@ impl Recode {
             return Ok(pool);
         }
         let _lock = self.pool.lock("repair")?;
-        settle(&self.pool, &pool, setup)
+        settle(&self.pool, pool, setup)
     }
 }
 

@@ -1,13 +1,17 @@
 //! `kiln repair` without folders: a whole pool.
 
-use kiln_pool::{Pool, RecoverReport, RecoverRequest};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use kiln_pool::{Healed, Index, Pool};
+use kiln_recovery::{Control, OnDemand, PoolRecovered, PoolRecovery, RecoverOptions};
 use kiln_stripe::{Observer, Settings};
 use serde::Serialize;
 
 use super::costs::Price;
 use crate::exit::{Exit, Failure};
 use crate::print::{INCOMPLETE, Stream, count, pace};
-use crate::setup::{PoolFlags, Prices, Setup, logs, now_ms, volumes};
+use crate::setup::{PoolFlags, Prices, Setup, fresh_run, logs, now_ms, volumes};
 use crate::sizes;
 use crate::volume_logs::{self, Tended};
 
@@ -30,12 +34,11 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Fail
         pool = members(pool, flags, away, setup)?;
     }
     let index = flags.index(&pool, setup)?;
-    let req = RecoverRequest { now_ms: now_ms(), away, dry_run };
     let ids = || pool.config().node.iter().map(|node| &node.id[..]);
     let devices = prices.as_ref().map(|prices| prices.as_devices(ids())).transpose()?;
     let settings = Settings { devices: devices.as_ref(), ..setup.settings() };
-    let outcome = pool.recover(&index, &req, &settings);
-    let rim = volumes::rim_over(pool, flags, setup);
+    let outcome = recover(pool, &index, OnDemand { away, dry_run }, flags, (setup, &settings));
+    let rim = volumes::rim_over(flags.open_quietly(setup)?, flags, setup);
     let lacking = logs::lacking(&rim, &index, setup)?;
     // Closing a volume puts objects, and may need the index.
     drop(index);
@@ -46,17 +49,89 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Fail
     setup.observer.finish();
     let mut report = outcome?;
     report.seconds = setup.seconds();
-    let price = prices.as_ref().zip(report.expected.take());
+    let price = prices.as_ref().zip(report.expected);
     let price = price.map(|(prices, expected)| Price::of(prices, expected));
-    show(&report, &tended, price.as_ref(), setup)?;
+    show(&report, dry_run, &tended, price.as_ref(), setup)?;
     Ok(exit(&report).worse(volume_logs::tended_exit(&tended)))
+}
+
+/// Repairs all objects of an open pool, the most endangered first. The index stays the caller's.
+///
+/// # Errors
+/// The index, or a pool that cannot be opened again. An object that cannot be repaired is in the
+/// report, and the others are.
+pub fn recover(
+    pool: Pool,
+    index: &Index,
+    on_demand: OnDemand,
+    flags: &PoolFlags,
+    (setup, settings): (&Setup, &Settings<'_>),
+) -> Result<PoolRecovered, Failure> {
+    let opened = Mutex::new(Some(pool));
+    let open = || match opened.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        Some(pool) => Ok(pool),
+        None => flags.open_quietly(setup).map_err(volumes::of_pool),
+    };
+    let is_new = AtomicBool::new(true);
+    let index = |pool: &Pool| match is_new.swap(false, Ordering::Relaxed) {
+        true => Ok(index.clone()),
+        false => flags.up_to_date(Ok(index.clone()), pool, setup).map_err(volumes::of_pool),
+    };
+    let recovery = PoolRecovery {
+        open: &open,
+        index: &index,
+        network: setup.network_of_none()?,
+        who: "kiln repair",
+        options: RecoverOptions::on_demand(on_demand),
+        control: &Command(setup),
+        settings: *settings,
+        fresh: &fresh_run,
+        scrubbing: None,
+    };
+    Ok(recovery.run()?)
+}
+
+/// The command that runs, which hears of the repair.
+struct Command<'a>(&'a Setup);
+
+impl Control for Command<'_> {
+    fn now_ms(&self) -> u64 {
+        now_ms()
+    }
+
+    fn begin(&self, bytes: u64) {
+        self.0.observer.begin("repair", Some(bytes));
+    }
+
+    fn warn(&self, message: &str) {
+        self.0.observer.warn(message);
+    }
 }
 
 /// Report of a repair.
 #[derive(Serialize)]
 struct Shown<'a> {
-    #[serde(flatten)]
-    report: &'a RecoverReport,
+    objects: u64,
+    /// Objects that lacked something.
+    damaged: u64,
+    /// Objects repaired (or, in a dry run, that would be).
+    repaired: u64,
+    waiting: u64,
+    failed: &'a [(String, String)],
+    failed_count: u64,
+    unreadable: u64,
+    missing: &'a [String],
+    incomplete: bool,
+    bytes_read: u64,
+    read_runs: u64,
+    /// Chunk bytes written (in a dry run, that would be).
+    bytes_written: u64,
+    resumed_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    settled: Option<u64>,
+    details: &'a [Healed],
+    dry_run: bool,
+    seconds: f64,
     /// Logs of volumes that lacked copies.
     logs: &'a [Tended],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,7 +151,7 @@ fn members(pool: Pool, flags: &PoolFlags, away: bool, setup: &Setup) -> Result<P
     Ok(pool)
 }
 
-fn exit(report: &RecoverReport) -> Exit {
+fn exit(report: &PoolRecovered) -> Exit {
     match (report.unreadable, report.failed_count, report.waiting) {
         _ if report.incomplete => Exit::NotRecoverable,
         (0, 0, 0) if report.missing.is_empty() => Exit::Done,
@@ -87,8 +162,8 @@ fn exit(report: &RecoverReport) -> Exit {
 }
 
 /// Renders what was repaired, read and written.
-fn did(report: &RecoverReport, logs: &[Tended]) -> String {
-    let did = if report.dry_run { "would be repaired" } else { "repaired and verified" };
+fn did(report: &PoolRecovered, dry_run: bool, logs: &[Tended]) -> String {
+    let did = if dry_run { "would be repaired" } else { "repaired and verified" };
     let mut text = match report.damaged {
         0 if logs.is_empty() => {
             format!("{}: nothing to repair\n", count(report.objects, "object"))
@@ -96,40 +171,62 @@ fn did(report: &RecoverReport, logs: &[Tended]) -> String {
         0 => format!("{}: none to repair\n", count(report.objects, "object")),
         damaged => format!("{} of {damaged} damaged objects {did}\n", report.repaired),
     };
-    if report.bytes_written > 0 && !report.dry_run {
-        let ratio = report.bytes_read as f64 / report.bytes_written as f64;
+    let (read, written) = (report.central_bytes.0, report.rebuilt);
+    if written > 0 && !dry_run {
+        let ratio = read as f64 / written as f64;
         text += &format!(
             "read {} in {} runs, {ratio:.2} bytes for each of the {} rebuilt\n",
-            sizes::show(report.bytes_read),
+            sizes::show(read),
             report.read_runs,
-            sizes::show(report.bytes_written)
+            sizes::show(written)
         );
     }
-    if report.dry_run {
-        text += &format!("would write {}\n", sizes::show(report.bytes_written));
+    if dry_run {
+        text += &format!("would write {}\n", sizes::show(written));
     }
     text
 }
 
 /// Prints what a repair of a pool did.
 pub fn show(
-    report: &RecoverReport,
+    report: &PoolRecovered,
+    dry_run: bool,
     logs: &[Tended],
     price: Option<&Price>,
     setup: &Setup,
 ) -> Result<(), Failure> {
     if setup.json {
-        return Stream::Stdout.json(&Shown { report, logs, price });
+        return Stream::Stdout.json(&Shown {
+            objects: report.objects,
+            damaged: report.damaged,
+            repaired: report.repaired,
+            waiting: report.waiting,
+            failed: &report.failed,
+            failed_count: report.failed_count,
+            unreadable: report.unreadable,
+            missing: &report.missing,
+            incomplete: report.incomplete,
+            bytes_read: report.central_bytes.0,
+            read_runs: report.read_runs,
+            bytes_written: report.rebuilt,
+            resumed_bytes: report.resumed,
+            settled: report.settled,
+            details: &report.details,
+            dry_run,
+            seconds: report.seconds,
+            logs,
+            price,
+        });
     }
     if setup.quiet {
         return Ok(());
     }
-    let mut text = did(report, logs);
+    let mut text = did(report, dry_run, logs);
     if let Some(price) = price {
         text += &price.words();
     }
-    if report.resumed_bytes > 0 {
-        text += &format!("resumed after {}\n", sizes::show(report.resumed_bytes));
+    if report.resumed > 0 {
+        text += &format!("resumed after {}\n", sizes::show(report.resumed));
     }
     if report.waiting > 0 {
         text += &format!(
@@ -163,6 +260,6 @@ pub fn show(
             }
         }
     }
-    text += &format!("{}\n", pace(report.bytes_written, report.seconds));
+    text += &format!("{}\n", pace(report.rebuilt, report.seconds));
     Stream::Stdout.text(&text)
 }
