@@ -52,7 +52,6 @@ pub use pool::{Pool, example_pool};
 pub use repair::object_repair::{HealRequest, Healed};
 pub use repair::prune::PruneReport;
 pub use repair::rebalance::{RebalanceReport, RebalanceRequest};
-pub use repair::recover::{RecoverReport, RecoverRequest};
 pub use repair::repairer::Repairer;
 pub use repair::scrub::{ScrubReport, ScrubRequest};
 pub use repair::survey::{NodeStatus, PoolStatus};

@@ -21,8 +21,7 @@ use crate::repair::queue::RepairQueue;
 use crate::repair::repairer::Repairer;
 use crate::{
     GetReport, GetRequest, HealRequest, Healed, Helpers, Index, Manifest, NodeConfig, OpenObject,
-    Policy, PoolConfig, PoolStatus, PutReport, PutRequest, RecoverReport, RecoverRequest,
-    ScrubReport, ScrubRequest, StatReport,
+    Policy, PoolConfig, PoolStatus, PutReport, PutRequest, ScrubReport, ScrubRequest, StatReport,
 };
 
 /// An open pool; usable from several threads.
@@ -223,19 +222,6 @@ impl Pool {
         now_ms: u64,
     ) -> Result<PoolStatus> {
         self.repairer().survey(index, queue, now_ms)
-    }
-
-    /// Repairs everything that a survey finds; see [`Repairer::recover`].
-    ///
-    /// # Errors
-    /// As [`Repairer::recover`].
-    pub fn recover(
-        &self,
-        index: &Index,
-        req: &RecoverRequest,
-        settings: &Settings<'_>,
-    ) -> Result<RecoverReport> {
-        self.repairer().recover(index, req, settings)
     }
 
     /// Reads and checks everything; see [`Repairer::scrub`].

@@ -9,7 +9,6 @@ pub(crate) mod health;
 pub(crate) mod settling;
 pub(crate) mod object_repair;
 pub(crate) mod rebuild;
-pub(crate) mod recover;
 pub(crate) mod rebalance;
 pub(crate) mod prune;
 pub(crate) mod scrub;

@@ -147,8 +147,11 @@ fn a_repair_that_was_not_noted_is_noted_by_the_next() {
         index.refresh(&world.pool(), b"boot", &Silent).unwrap();
         assert!(mine(&index).nodes.contains(&leaves), "it was not noted");
         if by_heal {
-            let req = crate::RecoverRequest::default();
-            world.pool().recover(&index, &req, &settings).unwrap();
+            let (pool, heal) = (world.pool(), crate::HealRequest::default());
+            let survey = || pool.survey(&index, &mut RepairQueue::new(Rules::default()), 0);
+            assert!(survey().unwrap().under_replicated > 0, "the map is not settled");
+            pool.heal("a", &heal, &settings).unwrap();
+            pool.repairer().settle(&survey().unwrap(), &index, &settings).unwrap().unwrap();
             assert!(!mine(&index).nodes.contains(&leaves));
             // That all is in place made a new map.
             let open = |node: &NodeConfig| Ok(world.disk(node));

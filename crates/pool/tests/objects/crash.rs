@@ -5,11 +5,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{HealRequest, Index, Pool, RecoverRequest, ScrubRequest};
+use kiln_pool::{HealRequest, Index, Pool, ScrubRequest};
 use kiln_store::{Backend, StoreError};
 use kiln_stripe::{PoolError, Silent, Source};
 
 use crate::fuse::{Failing, Fuse, fused};
+use crate::recover::recover;
 use crate::world::*;
 
 /// Does something with the power on for so many operations; returns how many were left.
@@ -45,8 +46,7 @@ fn tidy(world: &World, what: &str) {
     let first = scrub();
     assert_eq!(first.unreadable, 0, "{what}: {first:#?}");
     index.refresh(&world.pool(), b"", &Silent).unwrap();
-    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
-    let report = world.pool().recover(&index, &req, &settings()).unwrap();
+    let report = recover(&world.pool(), &index, (9_500, false), &settings()).unwrap();
     assert_eq!(report.failed_count, 0, "{what}: {report:#?}");
     let last = scrub();
     assert!(last.clean && last.leftovers == 0, "{what}: {last:#?}");

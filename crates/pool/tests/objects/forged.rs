@@ -3,10 +3,11 @@
 
 use kiln_pool::layout::Body;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, RecoverRequest, ScrubReport, ScrubRequest};
+use kiln_pool::{Index, ScrubReport, ScrubRequest};
 use kiln_store::{Backend, checksum};
 use kiln_stripe::{Depth, Silent};
 
+use crate::recover::recover;
 use crate::world::{World, data, settings};
 
 /// Five bytes that change no CRC-32C when they are XORed into a message: its polynomial, the first
@@ -64,8 +65,7 @@ fn the_forged_shard_is_blamed_and_rebuilt() {
             let report = scrub(&world, &index, Depth::Parity);
             let lost: Vec<_> = report.findings.iter().map(|finding| &finding.lost).collect();
             assert_eq!(lost, [&vec![forged as u16]], "{code}: {report:#?}");
-            let req = RecoverRequest { now_ms: 6_000, ..RecoverRequest::default() };
-            let repaired = world.pool().recover(&index, &req, &settings()).unwrap();
+            let repaired = recover(&world.pool(), &index, (6_000, false), &settings()).unwrap();
             assert_eq!((repaired.repaired, repaired.failed_count), (1, 0), "{repaired:#?}");
             assert!(scrub(&world, &index, Depth::Parity).clean, "{code} {forged}");
             assert!(world.get("x").unwrap() == bytes, "{code} {forged}");

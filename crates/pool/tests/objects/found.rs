@@ -1,11 +1,10 @@
 //! Findings of simulated clusters (kiln-recovery's test `cluster`), as small as it can be.
 
 use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{
-    Index, Key, NodeFile, PoolStatus, PutReport, RecoverRequest, ScrubReport, ScrubRequest,
-};
+use kiln_pool::{Index, Key, NodeFile, PoolStatus, PutReport, ScrubReport, ScrubRequest};
 use kiln_stripe::{PoolError, Silent};
 
+use crate::recover::recover;
 use crate::world::*;
 use kiln_store::Backend;
 
@@ -29,8 +28,7 @@ fn status(world: &World) -> PoolStatus {
 
 fn repair(world: &World, index: &Index) {
     index.refresh(&world.pool(), b"", &Silent).unwrap();
-    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
-    let report = world.pool().recover(index, &req, &settings()).unwrap();
+    let report = recover(&world.pool(), index, (9_500, false), &settings()).unwrap();
     assert_eq!(report.failed_count, 0, "{report:#?}");
 }
 

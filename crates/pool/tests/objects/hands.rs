@@ -9,11 +9,12 @@ use kiln_pool::map::Opener;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
     GetRequest, HealRequest, Index, Membership, NodeConfig, NodeState, Pool, PutRequest,
-    RebalanceRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
+    RebalanceRequest, ScrubReport, ScrubRequest,
 };
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Sequence, Settings, Silent, Source, StreamSource};
 
+use crate::recover::{Recovered, recover};
 use crate::world::{World, settings};
 
 /// When what is done here is done.
@@ -82,11 +83,10 @@ impl Hands<'_> {
     }
 
     /// `kiln repair`, or `kiln repair --away`.
-    pub fn repair(&self, away: bool) -> Result<RecoverReport, PoolError> {
+    pub fn repair(&self, away: bool) -> Result<Recovered, PoolError> {
         self.pool()?.members().attend(|_| away, &settings())?;
         let pool = self.pool()?;
-        let req = RecoverRequest { now_ms: NOW_MS, away, dry_run: false };
-        let report = pool.recover(self.index(&pool)?, &req, &settings())?;
+        let report = recover(&pool, self.index(&pool)?, (NOW_MS, away), &settings())?;
         match report.failed.first() {
             Some((name, why)) => Err(refused(format!("{name}: {why}"))),
             None => Ok(report),

@@ -6,12 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{
-    Index, Membership, NodeConfig, NodeState, Pool, PoolConfig, RecoverRequest, ScrubRequest,
-};
+use kiln_pool::{Index, Membership, NodeConfig, NodeState, Pool, PoolConfig, ScrubRequest};
 use kiln_store::{Backend, StoreError, WriteLock};
 use kiln_stripe::{PoolError, Settings, Silent};
 
+use crate::recover::recover;
 use crate::world::*;
 
 /// A node's copy of the map.
@@ -144,8 +143,7 @@ fn a_repair_that_settles_the_map_rolls_nothing_back() {
     whenever(&changed(|_| false), |map, open| {
         let (pool, index) = (Pool::open(map, open)?, Index::in_memory()?);
         index.refresh(&pool, b"", &Silent)?;
-        let req = RecoverRequest { now_ms: 3_000, ..RecoverRequest::default() };
-        pool.recover(&index, &req, &settings()).map(drop)
+        recover(&pool, &index, (3_000, false), &settings()).map(drop)
     });
 }
 

@@ -4,11 +4,12 @@ use std::io::ErrorKind;
 
 use kiln_pool::repair::Needs;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{HealRequest, Index, Pool, PutReport, PutRequest, RecoverRequest, ScrubRequest};
+use kiln_pool::{HealRequest, Index, Pool, PutReport, PutRequest, ScrubRequest};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Silent, Source, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
 
+use crate::recover::recover;
 use crate::world::*;
 
 /// A node's disk is lost; its place answers, and is empty.
@@ -26,8 +27,7 @@ fn made_whole(world: &mut World, nodes: &[usize]) {
     }
     let index = Index::in_memory().unwrap();
     index.refresh(&world.pool(), b"", &Silent).unwrap();
-    let req = RecoverRequest { now_ms: 9_500, ..RecoverRequest::default() };
-    world.pool().recover(&index, &req, &settings()).unwrap();
+    recover(&world.pool(), &index, (9_500, false), &settings()).unwrap();
 }
 
 fn put(world: &World, pool: &Pool, objects: &[(String, Vec<u8>)]) -> Vec<PutReport> {
@@ -301,8 +301,7 @@ fn damage_that_one_client_found_is_seen_by_others() {
     assert_eq!((report.damaged, report.leftovers), (1, 0), "{report:#?}");
     let status = survey(&fresh());
     assert_eq!((status.whole, status.endangered.get(&0)), (0, Some(&1)), "{status:#?}");
-    let recover = RecoverRequest { now_ms: 5_000, ..RecoverRequest::default() };
-    let report = world.pool().recover(&fresh(), &recover, &settings()).unwrap();
+    let report = recover(&world.pool(), &fresh(), (5_000, false), &settings()).unwrap();
     assert_eq!((report.repaired, report.failed_count), (1, 0), "{report:#?}");
     assert_eq!(survey(&fresh()).whole, 1);
     let left = (0..8).flat_map(|node| world.files(node)).find(|file| file.ends_with(".damaged"));

@@ -16,6 +16,7 @@ mod model;
 mod opened;
 mod pairs;
 mod recode;
+mod recover;
 mod sealed;
 mod space;
 mod sweep;

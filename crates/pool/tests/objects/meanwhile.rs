@@ -8,12 +8,12 @@ use std::time::Duration;
 use kiln_pool::layout::Class;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolStatus, PutRequest, RecoverRequest,
-    ScrubRequest,
+    Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolStatus, PutRequest, ScrubRequest,
 };
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
+use crate::recover::recover;
 use crate::world::*;
 
 /// Objects that change, of which each lacks a shard before.
@@ -171,8 +171,7 @@ fn a_survey_does_not_take_it_for_a_loss() {
 #[test]
 fn a_repair_does_not_take_it_for_a_loss() {
     whenever(|when, pool, index| {
-        let req = RecoverRequest { now_ms: 3_000, ..RecoverRequest::default() };
-        let report = pool.recover(index, &req, &settings()).unwrap();
+        let report = recover(pool, index, (3_000, false), &settings()).unwrap();
         assert_eq!(report.unreadable, 1, "{when}: {report:#?}");
         assert_eq!(report.failed_count, 0, "{when}: {report:#?}");
     });

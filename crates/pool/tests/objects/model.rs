@@ -4,10 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, RecoverRequest, ScrubRequest};
+use kiln_pool::{Index, ScrubRequest};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Silent};
 
+use crate::recover::{Recovered, recover};
 use crate::world::*;
 
 const NODES: usize = 8;
@@ -163,10 +164,9 @@ impl Play {
         self.world.pool().scrub(&self.index, &mut queue, &req, &settings()).unwrap()
     }
 
-    fn repair(&self) -> kiln_pool::RecoverReport {
+    fn repair(&self) -> Recovered {
         self.refresh();
-        let req = RecoverRequest { now_ms: 20_000, ..RecoverRequest::default() };
-        self.world.pool().recover(&self.index, &req, &settings()).unwrap()
+        recover(&self.world.pool(), &self.index, (20_000, false), &settings()).unwrap()
     }
 
     fn scrub_and_repair(&mut self) {

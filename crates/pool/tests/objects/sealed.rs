@@ -2,13 +2,12 @@
 //! them, and never have something else read in its place.
 
 use kiln_pool::layout::Body;
-use kiln_pool::{
-    Key, Manifest, Membership, NodeFile, Pool, PoolConfig, PoolKeys, RecoverRequest, ScrubReport,
-};
+use kiln_pool::{Key, Manifest, Membership, NodeFile, Pool, PoolConfig, PoolKeys, ScrubReport};
 use kiln_store::{Backend, MemoryBackend, ShardReader, ShardWriter, SumKind, checksum, checksums};
 use kiln_stripe::{Depth, ErrorKind, PoolError};
 
 use crate::forged::{self, index};
+use crate::recover::recover;
 use crate::world::{World, data, settings};
 
 /// The text of a key's file with these keys.
@@ -43,8 +42,7 @@ fn scrub(world: &World, depth: Depth) -> ScrubReport {
 fn heal(world: &World) {
     let index = index(world);
     forged::scrub(world, &index, Depth::Data);
-    let req = RecoverRequest { now_ms: 6_000, ..RecoverRequest::default() };
-    let report = world.pool().recover(&index, &req, &settings()).unwrap();
+    let report = recover(&world.pool(), &index, (6_000, false), &settings()).unwrap();
     assert_eq!(report.failed_count, 0, "{report:#?}");
     let again = scrub(world, Depth::Parity);
     assert!(again.clean, "{again:#?}");

@@ -6,12 +6,12 @@ use std::io::ErrorKind;
 use kiln_pool::layout::place;
 use kiln_pool::{
     Index, Key, NodeConfig, NodeState, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
-    RecoverRequest,
 };
 use kiln_store::{MemoryBackend, Operation};
 use kiln_stripe::{PoolError, Silent, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
 
+use crate::recover::recover;
 use crate::world::{Disk, World, data, settings};
 
 fn objects(world: &World, count: usize) -> BTreeMap<String, Vec<u8>> {
@@ -42,8 +42,7 @@ fn index(world: &World) -> Index {
 }
 
 fn repair(world: &World) {
-    let req = RecoverRequest { now_ms: 2_000, ..RecoverRequest::default() };
-    let report = world.pool().recover(&index(world), &req, &settings()).unwrap();
+    let report = recover(&world.pool(), &index(world), (2_000, false), &settings()).unwrap();
     assert_eq!((report.failed_count, report.waiting), (0, 0), "{report:#?}");
 }
 
@@ -185,8 +184,7 @@ pub fn manifests_find_their_homes_where_shards_find_none() {
     // More often than the map has epochs that it remembers.
     for at in 0..20 {
         set_state(&mut world, at % 5, NodeState::Out);
-        let req = RecoverRequest { now_ms: 2_000, away: true, dry_run: false };
-        let report = world.pool().recover(&index(&world), &req, &settings()).unwrap();
+        let report = recover(&world.pool(), &index(&world), (2_000, true), &settings()).unwrap();
         assert_eq!(report.failed_count, 8, "each with shards: {report:#?}");
         assert!(report.failed[0].1.contains("no domain left for shards ["), "{report:#?}");
         assert!(report.settled.is_some(), "{report:#?}");
@@ -203,8 +201,7 @@ pub fn what_has_a_place_is_rebuilt() {
     let mut world = World::new("rs:3+2", 6);
     let objects = objects(&world, 12);
     [1, 4].iter().for_each(|node| set_state(&mut world, *node, NodeState::Out));
-    let req = RecoverRequest { now_ms: 2_000, away: true, dry_run: false };
-    let report = world.pool().recover(&index(&world), &req, &settings()).unwrap();
+    let report = recover(&world.pool(), &index(&world), (2_000, true), &settings()).unwrap();
     assert_eq!(report.failed_count, 8, "{report:#?}");
     all_are_read(&world, &objects);
     let shards = |node: &usize| world.files(*node).iter().filter(|f| f.ends_with(".kiln")).count();

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
     GetRequest, Index, Key, Membership, NodeConfig, NodeFile, NodeState, Pool, PoolConfig,
-    PoolStatus, PutRequest, RecoverReport, RecoverRequest, ScrubReport, ScrubRequest,
+    PoolStatus, PutRequest, ScrubReport, ScrubRequest,
 };
 use kiln_store::{Backend, MemoryBackend, Operation};
 use kiln_stripe::{ErrorKind, PoolError, Silent, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
 
+use crate::recover::{Recovered, recover};
 use crate::world::*;
 
 fn refreshed(world: &World) -> Index {
@@ -25,9 +26,8 @@ fn scrub_at(world: &World, now_ms: u64) -> ScrubReport {
     world.pool().scrub(&refreshed(world), &mut queue, &req, &settings()).unwrap()
 }
 
-fn repair(world: &World, away: bool) -> RecoverReport {
-    let req = RecoverRequest { now_ms: 9_500, away, dry_run: false };
-    let report = world.pool().recover(&refreshed(world), &req, &settings()).unwrap();
+fn repair(world: &World, away: bool) -> Recovered {
+    let report = recover(&world.pool(), &refreshed(world), (9_500, away), &settings()).unwrap();
     assert_eq!(report.failed_count, 0, "{report:#?}");
     report
 }

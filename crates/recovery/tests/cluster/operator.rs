@@ -2,10 +2,9 @@
 //! the commands of `kiln` do, while everything else goes on. And who puts disks where they were
 //! before.
 
-use kiln_pool::{
-    Index, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, RebalanceRequest, RecoverRequest,
-};
+use kiln_pool::{Index, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, RebalanceRequest};
 use kiln_recovery::sim::{Client, Random};
+use kiln_recovery::{Control, OnDemand, PoolRecovery, RecoverOptions, RecoveryError};
 use kiln_store::{Backend, MemoryBackend};
 use kiln_stripe::{PoolError, Silent};
 
@@ -303,13 +302,30 @@ impl<'a> Operator<'a> {
     /// As `kiln repair` does.
     fn recover(&mut self, away: bool) -> Result<(), PoolError> {
         let network = self.client.network();
-        let pool = self.run.open(self.client, &network)?;
         let index = Index::in_memory()?;
-        index.refresh(&pool, b"", &Silent)?;
-        let now_ms = self.run.now_ms(self.client);
-        let request = RecoverRequest { now_ms, away, dry_run: false };
-        let report = pool.recover(&index, &request, &settings())?;
+        let recovery = PoolRecovery {
+            open: &|| self.run.open(self.client, &network),
+            index: &|pool: &Pool| index.refresh(pool, b"", &Silent).map(|_| index.clone()),
+            network: &network,
+            who: "an operator",
+            options: RecoverOptions::on_demand(OnDemand { away, dry_run: false }),
+            control: self,
+            settings: settings(),
+            fresh: &|| ClusterRun::run_id(self.client),
+            scrubbing: None,
+        };
+        let report = recovery.run().map_err(|error| match error {
+            RecoveryError::Pool(error) => error,
+            other => panic!("a repair on demand asks no agent and plans nothing: {other}"),
+        })?;
+        assert_eq!(report.repaired, report.central);
         self.run.say(self.client, || format!("repaired: {report:?}"));
         Ok(())
+    }
+}
+
+impl Control for Operator<'_> {
+    fn now_ms(&self) -> u64 {
+        self.run.now_ms(self.client)
     }
 }

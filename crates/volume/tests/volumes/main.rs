@@ -6,6 +6,8 @@ mod faults;
 mod history;
 mod kept;
 mod model;
+#[path = "../../../pool/tests/objects/recover.rs"]
+mod recover;
 mod sealed;
 mod sweep;
 mod vanish;

@@ -1,13 +1,14 @@
 //! "Whole" means that any m nodes may vanish, of volumes too: whenever a status says that all
 //! objects and the log are whole, every pair of nodes is taken away and the volume is opened.
 
+use kiln_pool::Index;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, RecoverRequest};
 use kiln_stripe::{Settings, Silent};
 use kiln_volume::{OpenRequest, Rim, Volume};
 
 use crate::common::*;
 use crate::history::History;
+use crate::recover::recover;
 
 const SIZE: u64 = 512 << 10;
 
@@ -27,8 +28,8 @@ fn is_whole(rim: &Rim) -> bool {
 }
 
 fn repair(rim: &Rim) {
-    let req = RecoverRequest { now_ms: 1, away: false, dry_run: false };
-    let report = rim.pool().recover(&refreshed(rim), &req, &Settings::new(&Silent)).unwrap();
+    let report =
+        recover(&rim.pool(), &refreshed(rim), (1, false), &Settings::new(&Silent)).unwrap();
     assert_eq!(report.failed_count, 0, "{report:#?}");
 }
 

@@ -7,9 +7,7 @@ use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use kiln_pool::{
-    Index, Membership, NodeConfig, NodeState, Policy, Pool, PoolConfig, RecoverRequest,
-};
+use kiln_pool::{Index, Membership, NodeConfig, NodeState, Policy, Pool, PoolConfig};
 use kiln_store::{Backend, MemoryBackend, Operation, StoreError};
 use kiln_stripe::{PoolError, Sequence, Settings, Silent};
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
@@ -17,6 +15,7 @@ use kiln_volume::{OpenRequest, Rim, Volume, VolumeError};
 
 use crate::common::*;
 use crate::history::History;
+use crate::recover::recover;
 
 const SIZE: u64 = 1 << 20;
 
@@ -123,8 +122,7 @@ impl World {
         self.pool()?.members().attend(|_| false, &settings)?;
         let (pool, index) = (self.pool()?, Index::in_memory()?);
         index.refresh(&pool, b"", &Silent)?;
-        let req = RecoverRequest { now_ms: 5_000, away: false, dry_run: false };
-        let report = pool.recover(&index, &req, &settings)?;
+        let report = recover(&pool, &index, (5_000, false), &settings)?;
         assert!(report.failed.is_empty(), "{:?}", report.failed);
         Ok(())
     }

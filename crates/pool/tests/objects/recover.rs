@@ -1,0 +1,61 @@
+//! The repair of a pool as `kiln repair` makes it, without the crate that does: what a survey
+//! finds, in the order of the queue, each object once.
+
+use kiln_pool::repair::queue::{RepairQueue, Rules};
+use kiln_pool::{HealRequest, Index, Pool};
+use kiln_stripe::{PoolError, Result, Settings, Silent};
+
+#[derive(Debug, Default)]
+pub struct Recovered {
+    pub damaged: u64,
+    pub repaired: u64,
+    pub waiting: u64,
+    pub unreadable: u64,
+    pub failed: Vec<(String, String)>,
+    pub failed_count: u64,
+    pub settled: Option<u64>,
+}
+
+/// Repairs everything; the index must be fresh.
+pub fn recover(
+    pool: &Pool,
+    index: &Index,
+    (now_ms, away): (u64, bool),
+    settings: &Settings<'_>,
+) -> Result<Recovered> {
+    let (mut report, repairer) = (Recovered::default(), pool.repairer());
+    let mut queue = RepairQueue::new(Rules { transient_wait_ms: 0, ..Rules::default() });
+    report.unreadable = pool.survey(index, &mut queue, now_ms)?.unreadable;
+    report.damaged = queue.len() as u64;
+    while let Some(damaged) = queue.next(now_ms) {
+        let key = damaged.key;
+        queue.done(&key);
+        let Some(listed) = index.by_key(&key)? else { continue };
+        let (name, suspects) = (&listed.name, index.damage_of(&key)?);
+        if damaged.transient && !away {
+            report.waiting += 1;
+            if repairer.renew_copies(name, now_ms, settings)? {
+                report.repaired += 1;
+                repairer.note_healed(&key, index, true)?;
+            }
+            continue;
+        }
+        let heal = HealRequest { now_ms, away, suspects, rebuild_leaving: false };
+        match pool.heal(name, &heal, settings) {
+            Ok(healed) => {
+                repairer.note_healed(&key, index, false)?;
+                report.repaired += u64::from(healed.manifest || !healed.rebuilt.is_empty());
+                report.waiting += u64::from(!healed.left.is_empty());
+            }
+            Err(PoolError::NoObject { .. }) => {}
+            Err(error) => report.failed.push((listed.name, error.to_string())),
+        }
+    }
+    report.failed_count = report.failed.len() as u64;
+    if pool.is_backfilling() {
+        index.refresh(pool, b"", &Silent)?;
+        let status = pool.survey(index, &mut queue, now_ms)?;
+        report.settled = repairer.settle(&status, index, settings)?.map(|map| map.revision);
+    }
+    Ok(report)
+}
