@@ -64,63 +64,83 @@ pub struct StrategyLoad {
     pub nodes: BTreeMap<String, NodeLoad>,
 }
 
-/// Report of a recovery.
-#[derive(Debug, Clone, Default)]
+/// Report of a recovery, as a repair on demand prints it in JSON.
+#[derive(Debug, Clone, Default, Serialize)]
 pub struct PoolRecovered {
     /// The strategy asked for.
+    #[serde(skip)]
     pub strategy: String,
     /// Objects in the pool.
     pub objects: u64,
     /// Objects that lacked something, in a repair on demand.
     pub damaged: u64,
+    /// Objects repaired, each once a repair (in a dry run, that would be).
+    pub repaired: u64,
+    /// Objects that still wait: for nodes that may come back, or for another try.
+    pub waiting: u64,
+    /// Objects that could not be repaired, with the reason; at most 1000.
+    pub failed: Vec<(String, String)>,
+    /// Number of objects that could not be repaired.
+    pub failed_count: u64,
     /// Objects that cannot be read now.
     pub unreadable: u64,
     /// Ids of nodes that take part and were unavailable at the last survey.
     pub missing: Vec<String>,
     /// So many nodes were unavailable that there may be objects which only they know.
     pub incomplete: bool,
-    /// Objects that still wait: for nodes that may come back, or for another try.
-    pub waiting: u64,
-    /// Objects repaired, each once a repair.
-    pub repaired: u64,
-    /// Of these, computed here and not by the agents.
-    pub central: u64,
-    /// Objects that could not be repaired, with the reason; at most 1000.
-    pub failed: Vec<(String, String)>,
-    /// Number of objects that could not be repaired.
-    pub failed_count: u64,
-    /// Bytes of shards that were rebuilt.
+    /// Bytes that repairs computed here read.
+    #[serde(rename = "bytes_read")]
+    pub central_read: u64,
+    /// Contiguous reads of these.
+    pub read_runs: u64,
+    /// Bytes of shards that were rebuilt (in a dry run, that would be).
+    #[serde(rename = "bytes_written")]
     pub rebuilt: u64,
     /// Of these, kept from an earlier attempt.
+    #[serde(rename = "resumed_bytes")]
     pub resumed: u64,
-    /// Bytes that repairs computed here read and wrote.
-    pub central_bytes: (u64, u64),
-    /// Contiguous reads of chunk bytes by repairs computed here.
-    pub read_runs: u64,
-    /// Expected cost of their reads (also in a dry run), where that is known.
-    pub expected: Option<ExpectedReads>,
-    /// Details of repairs computed here; at most 1000.
-    pub details: Vec<Healed>,
     /// The epoch from which on all manifests are in place, when this recovery brought that about.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub settled: Option<u64>,
-    /// Bytes by strategy of the plans carried out.
-    pub strategies: BTreeMap<&'static str, StrategyLoad>,
-    /// Bytes by node, of all strategies.
-    pub nodes: BTreeMap<String, NodeLoad>,
-    /// Price of the plans that agents carried out, where they were chosen by prices.
-    pub price: Option<Price>,
-    /// Plans that were given up for others, with the reason; at most 1000.
-    pub replanned: Vec<String>,
-    /// Number of replanned repairs.
-    pub replanned_count: u64,
-    /// Chunks that the busiest link carries by the joint plans, over what no plan can beat.
-    pub over_bound: Option<f64>,
-    /// Seconds that joint planning took.
-    pub plan_seconds: f64,
-    /// It was told to stop before all was done.
-    pub stopped: bool,
+    /// Repairs computed here; at most 1000.
+    pub details: Vec<Healed>,
+    /// A dry run.
+    pub dry_run: bool,
     /// Wall time.
     pub seconds: f64,
+    /// Expected cost of the reads of repairs computed here, where that is known.
+    #[serde(skip)]
+    pub expected: Option<ExpectedReads>,
+    /// Of the repaired objects, computed here and not by the agents.
+    #[serde(skip)]
+    pub central: u64,
+    /// Bytes that repairs computed here wrote.
+    #[serde(skip)]
+    pub central_written: u64,
+    /// Bytes by strategy of the plans carried out.
+    #[serde(skip)]
+    pub strategies: BTreeMap<&'static str, StrategyLoad>,
+    /// Bytes by node, of all strategies.
+    #[serde(skip)]
+    pub nodes: BTreeMap<String, NodeLoad>,
+    /// Price of the plans that agents carried out, where they were chosen by prices.
+    #[serde(skip)]
+    pub price: Option<Price>,
+    /// Plans that were given up for others, with the reason; at most 1000.
+    #[serde(skip)]
+    pub replanned: Vec<String>,
+    /// Number of replanned repairs.
+    #[serde(skip)]
+    pub replanned_count: u64,
+    /// Chunks that the busiest link carries by the joint plans, over what no plan can beat.
+    #[serde(skip)]
+    pub over_bound: Option<f64>,
+    /// Seconds that joint planning took.
+    #[serde(skip)]
+    pub plan_seconds: f64,
+    /// It was told to stop before all was done.
+    #[serde(skip)]
+    pub stopped: bool,
 }
 
 impl PoolRecovered {
@@ -170,8 +190,8 @@ impl PoolRecovered {
         self.waiting += u64::from(ended.waits);
         ExpectedReads::add(&mut self.expected, ended.expected);
         if let Some(healed) = &ended.healed {
-            self.central_bytes.0 += healed.bytes_read;
-            self.central_bytes.1 += healed.bytes_written;
+            self.central_read += healed.bytes_read;
+            self.central_written += healed.bytes_written;
             self.read_runs += healed.read_runs;
             if self.details.len() < MOST_TOLD {
                 self.details.push(healed.clone());

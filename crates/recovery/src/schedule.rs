@@ -186,7 +186,8 @@ struct Told {
 
 impl Scheduler {
     pub fn new(options: RecoverOptions) -> Scheduler {
-        let report = PoolRecovered::new(&options.strategy);
+        let dry_run = options.on_demand.is_some_and(|one| one.dry_run);
+        let report = PoolRecovered { dry_run, ..PoolRecovered::new(&options.strategy) };
         Scheduler {
             queue: RepairQueue::new(Scheduler::rules(&options)),
             options,
@@ -220,7 +221,6 @@ impl Scheduler {
     pub fn rules(options: &RecoverOptions) -> queue::Rules {
         queue::Rules {
             in_flight: if options.on_demand.is_some() { usize::MAX } else { BATCH },
-            in_flight_bytes: u64::MAX,
             transient_wait_ms: options.wait_ms,
             first_backoff_ms: BACKOFF_MS.0,
             most_backoff_ms: BACKOFF_MS.1,
@@ -299,21 +299,17 @@ impl Scheduler {
         let lacking = status.endangered.values().sum::<u64>().saturating_sub(status.waiting);
         self.more = lacking > self.queue.len() as u64;
         match wants.is_empty() {
-            true if self.is_dry_run() => Next::End,
+            true if self.report.dry_run => Next::End,
             true => Next::Settle,
             false => Next::Plan(wants),
         }
-    }
-
-    fn is_dry_run(&self) -> bool {
-        self.options.on_demand.is_some_and(|one| one.dry_run)
     }
 
     /// The step after a batch. A repair on demand looks again where it could not remember all
     /// damage, and where the map is to be settled.
     pub fn worked(&self, settled: bool) -> Next {
         let ends = self.options.on_demand.is_some() && settled && !self.more;
-        if ends || self.is_dry_run() { Next::End } else { Next::Survey }
+        if ends || self.report.dry_run { Next::End } else { Next::Survey }
     }
 
     /// All manifests are in place from an epoch on.
@@ -552,7 +548,7 @@ impl Scheduler {
 
     /// Bytes rebuilt, here too.
     fn done_bytes(&self) -> u64 {
-        self.kept + self.report.central_bytes.1
+        self.kept + self.report.central_written
     }
 
     /// Returns the waits, those that end first before the others. Nodes that may come back are

@@ -15,6 +15,7 @@ mod undelete;
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt as _;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use kiln_net::Address;
@@ -210,7 +211,7 @@ fn settle(
     setup: &Setup,
 ) -> Result<kiln_pool::Pool, Failure> {
     let index = flags.index(&pool, setup)?;
-    recover(pool, &index, OnDemand::default(), flags, (setup, &setup.settings()))?;
+    recover(&Arc::new(pool), &index, OnDemand::default(), flags, (setup, &setup.settings()))?;
     drop(index);
     flags.open_quietly(setup)
 }

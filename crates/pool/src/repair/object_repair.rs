@@ -88,6 +88,19 @@ impl ExpectedReads {
     }
 }
 
+/// Damage of an object, as a repair sees it.
+pub(crate) struct Work {
+    pub health: Health,
+    /// Its shards, as they were opened to look at them.
+    pub shards: Option<ObjectShards>,
+    /// Indices to rebuild or move now.
+    pub todo: Vec<u16>,
+    /// Indices that wait for unavailable nodes.
+    pub left: Vec<u16>,
+    /// Copies of its manifest are to be written.
+    pub renew: bool,
+}
+
 /// Place of one shard.
 pub(crate) struct Target {
     pub index: usize,
@@ -139,37 +152,29 @@ impl Repairer<'_> {
             let Some(manifest) = found.newest.clone() else {
                 return Err(PoolError::NoObject { name: name.to_owned() });
             };
-            let health = self.health(&found, Depth::Headers, &suspects, settings)?;
-            let skip = |index: &u16| !req.away && health.away.contains(index);
-            healed.left = health.targets.iter().copied().filter(skip).collect();
-            let todo: Vec<u16> = health.targets.iter().copied().filter(|i| !skip(i)).collect();
-            if todo.is_empty() {
-                if health.under_replicated || (req.away && health.copies_away) {
+            let work = self.work(&found, (req.away, &suspects), settings)?;
+            healed.left.clone_from(&work.left);
+            if work.todo.is_empty() {
+                if work.renew {
                     self.renew(key, &manifest, req.now_ms, settings)?;
                     healed.manifest = true;
-                } else if health.targets.is_empty() && healed.rebuilt.is_empty() {
+                } else if work.left.is_empty() && healed.rebuilt.is_empty() {
                     self.manifests.note_sound(&key, &manifest, settings)?;
                 }
                 return Ok(healed);
             }
             let done = |index: &&u16| healed.rebuilt.iter().any(|(done, _)| done == *index);
-            let rebuilt = match todo.iter().find(done) {
+            let rebuilt = match work.todo.iter().find(done) {
                 Some(&index) => {
                     let todo = "its disk does not return the bytes that were written; replace the \
                                 disk";
                     let (object, index, todo) = (name.to_owned(), index.into(), todo.into());
                     Err(PoolError::Mismatch { object, index, todo })
                 }
-                None => self.rebuild(
-                    key,
-                    &found,
-                    &manifest,
-                    &health,
-                    &todo,
-                    (req, &suspects),
-                    &mut healed,
-                    settings,
-                ),
+                None => {
+                    let object = (key, &manifest, req.now_ms);
+                    self.rebuild(object, &work, &suspects, &mut healed, settings)
+                }
             };
             suspects = match rebuilt {
                 Ok(suspects) => suspects,
@@ -183,6 +188,20 @@ impl Repairer<'_> {
         }
         let what = format!("object {name:?}: every attempt finds new damage; run kiln scrub");
         Err(PoolError::Refused { what })
+    }
+
+    /// Looks at what an object lacks; `suspects` are indices known to be damaged.
+    pub(crate) fn work(
+        &self,
+        found: &Found,
+        (away, suspects): (bool, &[u16]),
+        settings: &Settings<'_>,
+    ) -> Result<Work> {
+        let (health, shards) = self.health_and_shards(found, Depth::Headers, suspects, settings)?;
+        let waits = |index: &u16| !away && health.away.contains(index);
+        let (left, todo) = health.targets.iter().copied().partition(waits);
+        let renew = health.under_replicated || (away && health.copies_away);
+        Ok(Work { health, shards, todo, left, renew })
     }
 
     /// Returns what the reads of an object's repair would cost, if that is known.
@@ -199,12 +218,9 @@ impl Repairer<'_> {
             return Ok(None);
         }
         let found = self.manifests.look_at_all(&Key::of(name)?, name)?;
-        let (health, shards) =
-            self.health_and_shards(&found, Depth::Headers, &req.suspects, settings)?;
-        let Some(shards) = shards.filter(|_| health.margin >= 0) else { return Ok(None) };
-        let waits = |index: &&u16| !req.away && health.away.contains(*index);
-        let todo = health.targets.iter().filter(|index| !waits(index));
-        let targets: Vec<usize> = todo.map(|index| usize::from(*index)).collect();
+        let work = self.work(&found, (req.away, &req.suspects), settings)?;
+        let Some(shards) = work.shards.filter(|_| work.health.margin >= 0) else { return Ok(None) };
+        let targets: Vec<usize> = work.todo.iter().map(|index| usize::from(*index)).collect();
         let statistics = estimate_stripes(&shards, &targets, &targets, settings.devices)?;
         Ok(statistics.reads.as_ref().map(ExpectedReads::of))
     }
@@ -238,39 +254,33 @@ impl Repairer<'_> {
         Ok(self.manifests.ask(key, false)?.newest.as_ref() == Some(manifest))
     }
 
-    /// Rebuilds some shards; returns indices of others that turned out to be damaged.
-    #[allow(clippy::too_many_arguments)]
+    /// Rebuilds what there is to do; returns indices of other shards that turned out to be damaged.
     fn rebuild(
         &self,
-        key: Key,
-        found: &Found,
-        manifest: &Manifest,
-        health: &Health,
-        todo: &[u16],
-        (req, suspects): (&HealRequest, &[u16]),
+        (key, manifest, now_ms): (Key, &Manifest, u64),
+        Work { health, shards, todo, renew, .. }: &Work,
+        suspects: &[u16],
         healed: &mut Healed,
         settings: &Settings<'_>,
     ) -> Result<Vec<u16>> {
-        if health.margin < 0 {
+        let Some(shards) = shards.as_ref().filter(|_| health.margin >= 0) else {
             let detail = health.notes.join("; ");
             return Err(PoolError::NotRecoverable { object: manifest.name.clone(), detail });
-        }
-        debug_assert!(found.newest.as_ref() == Some(manifest));
-        let shards = ObjectShards::open(self.map, manifest)?;
-        let bytes = kiln_stripe::rebuild::chunk_bytes(&shards, 0);
+        };
+        let bytes = kiln_stripe::rebuild::chunk_bytes(shards, 0);
         let (targets, refused) = self.targets(manifest, todo, bytes)?;
         if let (true, Some(refused)) = (targets.is_empty(), &refused) {
             // Copies of the manifest have homes of their own. Without them the map is not settled,
             // and nothing that would make room for the shards could be changed in the end.
-            if health.under_replicated || (req.away && health.copies_away) {
-                self.renew(key, manifest, req.now_ms, settings)?;
+            if *renew {
+                self.renew(key, manifest, now_ms, settings)?;
             }
             return Err(PoolError::Refused { what: refused.clone() });
         }
         let wrong: Vec<usize> =
             suspects.iter().map(|s| suspected(*s)).filter(|s| s.1).map(|s| s.0).collect();
-        let bad = self.write_parts(&shards, &targets, &wrong, healed, settings)?;
-        let (name, run, now_ms) = (&manifest.name[..], manifest.run, req.now_ms);
+        let bad = self.write_parts(shards, &targets, &wrong, healed, settings)?;
+        let (name, run) = (&manifest.name[..], manifest.run);
         let object = InPlace { key, name, run, targets: &targets, now_ms };
         if !self.put_in_place(&object, settings)? {
             return Ok(Vec::new());

@@ -19,8 +19,6 @@ pub struct Rules {
     pub capacity: usize,
     /// Repairs at once.
     pub in_flight: usize,
-    /// Bytes to be rebuilt at once; one repair may exceed them alone.
-    pub in_flight_bytes: u64,
     /// Time that a loss must last that may pass by itself.
     pub transient_wait_ms: u64,
     /// Wait after the first failure; doubled with each.
@@ -34,7 +32,6 @@ impl Default for Rules {
         Rules {
             capacity: 100_000,
             in_flight: 4,
-            in_flight_bytes: 1 << 30,
             transient_wait_ms: 10 * 60_000,
             first_backoff_ms: 1_000,
             most_backoff_ms: 10 * 60_000,
@@ -61,7 +58,7 @@ pub struct Damaged {
 struct Entry {
     damaged: Damaged,
     /// When it was reported first: the order of arrival.
-    staged_shard: u64,
+    arrival: u64,
     not_before_ms: u64,
     failures: u32,
     running: bool,
@@ -70,7 +67,7 @@ struct Entry {
 impl Entry {
     /// Least first.
     fn rank(&self) -> (i32, u64, Key) {
-        (self.damaged.margin, self.staged_shard, self.damaged.key)
+        (self.damaged.margin, self.arrival, self.damaged.key)
     }
 }
 
@@ -81,9 +78,8 @@ pub struct RepairQueue {
     entries: BTreeMap<Key, Entry>,
     /// Ranks of those that wait for their turn.
     ranks: BTreeSet<(i32, u64, Key)>,
-    running_bytes: u64,
     running: usize,
-    staged_shards: u64,
+    arrivals: u64,
     overflowed: bool,
 }
 
@@ -94,9 +90,8 @@ impl RepairQueue {
             rules,
             entries: BTreeMap::new(),
             ranks: BTreeSet::new(),
-            running_bytes: 0,
             running: 0,
-            staged_shards: 0,
+            arrivals: 0,
             overflowed: false,
         }
     }
@@ -111,9 +106,6 @@ impl RepairQueue {
             if entry.damaged.transient && !damaged.transient && entry.failures == 0 {
                 entry.not_before_ms = now_ms;
             }
-            if entry.running {
-                self.running_bytes = self.running_bytes - entry.damaged.bytes + damaged.bytes;
-            }
             entry.damaged = damaged;
             if !entry.running {
                 self.ranks.insert(entry.rank());
@@ -123,12 +115,12 @@ impl RepairQueue {
         let wait = if damaged.transient { self.rules.transient_wait_ms } else { 0 };
         let entry = Entry {
             damaged,
-            staged_shard: self.staged_shards,
+            arrival: self.arrivals,
             not_before_ms: now_ms.saturating_add(wait),
             failures: 0,
             running: false,
         };
-        self.staged_shards += 1;
+        self.arrivals += 1;
         self.ranks.insert(entry.rank());
         self.entries.insert(key, entry);
         if self.entries.len() > self.rules.capacity {
@@ -150,7 +142,9 @@ impl RepairQueue {
             let over: Vec<Key> = self.entries.iter().filter_map(over).collect();
             over.iter().for_each(|key| self.withdraw(key));
         }
-        seen.entries.values().for_each(|entry| self.report(entry.damaged.clone(), now_ms));
+        let mut all: Vec<&Entry> = seen.entries.values().collect();
+        all.sort_unstable_by_key(|entry| entry.arrival);
+        all.into_iter().for_each(|entry| self.report(entry.damaged.clone(), now_ms));
         self.overflowed |= seen.overflowed;
     }
 
@@ -168,26 +162,16 @@ impl RepairQueue {
         if self.running >= self.rules.in_flight {
             return None;
         }
-        let fits = |entry: &Entry| {
-            self.running == 0
-                || self.running_bytes.saturating_add(entry.damaged.bytes)
-                    <= self.rules.in_flight_bytes
-        };
         let due = |key: &Key| {
             let entry = self.entries.get(key)?;
             (entry.not_before_ms <= now_ms && entry.damaged.margin >= 0).then_some(entry)
         };
-        // The first that is due decides: a large one must not starve behind small ones.
         let first = self.ranks.iter().find_map(|(_, _, key)| due(key))?;
-        if !fits(first) {
-            return None;
-        }
         let (rank, key) = (first.rank(), first.damaged.key);
         self.ranks.remove(&rank);
         let entry = self.entries.get_mut(&key)?;
         entry.running = true;
         self.running += 1;
-        self.running_bytes += entry.damaged.bytes;
         Some(entry.damaged.clone())
     }
 
@@ -267,16 +251,15 @@ impl RepairQueue {
             .map(|Reverse(at)| at)
     }
 
-    /// Something was left out for lack of room since this was last asked: scan again when the
-    /// queue has become short.
-    pub fn overflowed(&mut self) -> bool {
-        std::mem::take(&mut self.overflowed)
+    /// Returns whether something was left out for lack of room: scan again when the queue has
+    /// become short.
+    pub fn overflowed(&self) -> bool {
+        self.overflowed
     }
 
     fn end(&mut self, entry: &Entry) {
         if entry.running {
             self.running -= 1;
-            self.running_bytes -= entry.damaged.bytes;
         }
     }
 }

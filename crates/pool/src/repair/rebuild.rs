@@ -12,14 +12,14 @@ use std::sync::Arc;
 use kiln_code::Codec;
 use kiln_store::{Digest, ShardInfo, read_back};
 use kiln_stripe::chunks::Shards;
-use kiln_stripe::{Depth, PoolError, Result, Settings};
+use kiln_stripe::{PoolError, Result, Settings};
 
 use crate::HealRequest;
 use crate::data::shards::{Member, ObjectShards};
 use crate::manifest::commit::places;
 use crate::manifest::quorum::Found;
 use crate::repair::health::Health;
-use crate::repair::object_repair::{InPlace, Target};
+use crate::repair::object_repair::{InPlace, Target, Work};
 use crate::repair::repairer::Repairer;
 use crate::{Key, NodeFile};
 
@@ -150,13 +150,10 @@ impl Repairer<'_> {
         let Some(manifest) = &found.newest else {
             return Err(PoolError::NoObject { name: name.clone() });
         };
-        let (health, shards) =
-            self.health_and_shards(found, Depth::Headers, &req.suspects, settings)?;
-        let waits = |index: &u16| !req.away && health.away.contains(index);
-        let lost: Vec<u16> = health.targets.iter().copied().filter(|i| !waits(i)).collect();
+        let Work { health, shards, todo: lost, left, renew } =
+            self.work(found, (req.away, &req.suspects), settings)?;
         if lost.is_empty() {
-            let renew = health.under_replicated || (req.away && health.copies_away);
-            if !renew && health.targets.is_empty() {
+            if !renew && left.is_empty() {
                 self.manifests.note_sound(&key, manifest, settings)?;
             }
             return Ok(if renew { Needs::Heal } else { Needs::Nothing });

@@ -79,7 +79,7 @@ pub struct Scrubbing<'a> {
 /// A recovery of a pool.
 pub struct PoolRecovery<'a> {
     /// Opens the pool anew, to see who is there.
-    pub open: &'a (dyn Fn() -> Result<Pool, PoolError> + Sync),
+    pub open: &'a (dyn Fn() -> Result<Arc<Pool>, PoolError> + Sync),
     /// Opens the local index and brings it up to date. It is closed again while repairs run, so
     /// that others can list the pool.
     pub index: &'a (dyn Fn(&Pool) -> Result<Index, PoolError> + Sync),
@@ -134,7 +134,7 @@ impl PoolRecovery<'_> {
         let rules = rules.map_err(RecoveryError::from)?;
         let now_ms = self.control.now_ms();
         self.control.tell(true, &|| RecoveryState { now_ms, ..RecoveryState::default() });
-        let pool = Arc::new((self.open)()?);
+        let pool = (self.open)()?;
         for id in &self.options.to {
             if pool.config().position(id).is_none() {
                 let what = format!("the pool has no node {id:?}");
@@ -372,7 +372,7 @@ impl Shared<'_> {
 
     /// Looks again who is there.
     fn reopen(&self) -> Result<Arc<Pool>> {
-        let pool = Arc::new((self.recovery.open)()?);
+        let pool = (self.recovery.open)()?;
         *locked(&self.pool) = Arc::clone(&pool);
         Ok(pool)
     }

@@ -1,7 +1,7 @@
 //! Upkeep of the pool: a coordinator that recovers, a scrub now and then, and new disks in
 //! place of lost ones. In the end, when nothing goes wrong any more, the pool must become whole.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kiln_pool::repair::queue::{RepairQueue, Rules};
@@ -149,7 +149,7 @@ impl<'a> Keeper<'a> {
             Ok(self.index.clone())
         };
         let recovery = PoolRecovery {
-            open: &|| self.run.open(self.client, &network),
+            open: &|| self.run.open(self.client, &network).map(Arc::new),
             index: &index,
             network: &network,
             who: "a client",

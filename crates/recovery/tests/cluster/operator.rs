@@ -2,6 +2,8 @@
 //! the commands of `kiln` do, while everything else goes on. And who puts disks where they were
 //! before.
 
+use std::sync::Arc;
+
 use kiln_pool::{Index, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, RebalanceRequest};
 use kiln_recovery::sim::{Client, Random};
 use kiln_recovery::{Control, OnDemand, PoolRecovery, RecoverOptions, RecoveryError};
@@ -304,7 +306,7 @@ impl<'a> Operator<'a> {
         let network = self.client.network();
         let index = Index::in_memory()?;
         let recovery = PoolRecovery {
-            open: &|| self.run.open(self.client, &network),
+            open: &|| self.run.open(self.client, &network).map(Arc::new),
             index: &|pool: &Pool| index.refresh(pool, b"", &Silent).map(|_| index.clone()),
             network: &network,
             who: "an operator",

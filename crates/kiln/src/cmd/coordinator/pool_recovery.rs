@@ -122,7 +122,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         Err(other) => Err(PoolError::Index { what: other.to_string() }),
     };
     let recovery = PoolRecovery {
-        open: &open,
+        open: &|| open().map(Arc::new),
         index: &index,
         network,
         who: &who(),
@@ -252,8 +252,8 @@ fn report(done: &PoolRecovered) -> Report {
         planned_sent: total.planned_sent,
         planned_max_node_load,
         over_bound: done.over_bound,
-        central_bytes_read: done.central_bytes.0,
-        central_bytes_written: done.central_bytes.1,
+        central_bytes_read: done.central_read,
+        central_bytes_written: done.central_written,
         strategies: done.strategies.iter().map(|(name, row)| (*name, strategy(row))).collect(),
         nodes: done.nodes.iter().map(node).collect(),
         replanned: done.replanned.clone(),

@@ -2,6 +2,7 @@
 
 mod cost;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Args;
@@ -73,7 +74,8 @@ impl Drain {
             return Ok(Exit::Done);
         }
         let on_demand = OnDemand::default();
-        let outcome = recover(pool, &index, on_demand, &self.pool, (setup, &setup.settings()));
+        let outcome =
+            recover(&Arc::new(pool), &index, on_demand, &self.pool, (setup, &setup.settings()));
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();
@@ -82,7 +84,7 @@ impl Drain {
         let pool = self.pool.open_quietly(setup)?;
         let index = self.pool.index(&pool, setup)?;
         let (tended, volumes) = self.logs(&index, setup)?;
-        show_recovery(&report, false, &tended, None, setup)?;
+        show_recovery(&report, &tended, None, setup)?;
         if let Some(problem) = self.what_stays(&pool, &index, &volumes)? {
             setup.observer.warn(&problem);
             return Ok(Exit::Damaged);

@@ -1,9 +1,9 @@
 //! `kiln repair` without folders: a whole pool.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 
-use kiln_pool::{Healed, Index, Pool};
+use kiln_pool::{Index, Pool};
 use kiln_recovery::{Control, OnDemand, PoolRecovered, PoolRecovery, RecoverOptions};
 use kiln_stripe::{Observer, Settings};
 use serde::Serialize;
@@ -37,8 +37,10 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Fail
     let ids = || pool.config().node.iter().map(|node| &node.id[..]);
     let devices = prices.as_ref().map(|prices| prices.as_devices(ids())).transpose()?;
     let settings = Settings { devices: devices.as_ref(), ..setup.settings() };
-    let outcome = recover(pool, &index, OnDemand { away, dry_run }, flags, (setup, &settings));
-    let rim = volumes::rim_over(flags.open_quietly(setup)?, flags, setup);
+    let pool = Arc::new(pool);
+    let outcome = recover(&pool, &index, OnDemand { away, dry_run }, flags, (setup, &settings));
+    let pool = Arc::into_inner(pool).map_or_else(|| flags.open_quietly(setup), Ok)?;
+    let rim = volumes::rim_over(pool, flags, setup);
     let lacking = logs::lacking(&rim, &index, setup)?;
     // Closing a volume puts objects, and may need the index.
     drop(index);
@@ -51,7 +53,7 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Fail
     report.seconds = setup.seconds();
     let price = prices.as_ref().zip(report.expected);
     let price = price.map(|(prices, expected)| Price::of(prices, expected));
-    show(&report, dry_run, &tended, price.as_ref(), setup)?;
+    show(&report, &tended, price.as_ref(), setup)?;
     Ok(exit(&report).worse(volume_logs::tended_exit(&tended)))
 }
 
@@ -61,21 +63,20 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Fail
 /// The index, or a pool that cannot be opened again. An object that cannot be repaired is in the
 /// report, and the others are.
 pub fn recover(
-    pool: Pool,
+    pool: &Arc<Pool>,
     index: &Index,
     on_demand: OnDemand,
     flags: &PoolFlags,
     (setup, settings): (&Setup, &Settings<'_>),
 ) -> Result<PoolRecovered, Failure> {
-    let opened = Mutex::new(Some(pool));
-    let open = || match opened.lock().unwrap_or_else(PoisonError::into_inner).take() {
-        Some(pool) => Ok(pool),
-        None => flags.open_quietly(setup).map_err(volumes::of_pool),
+    let (opens, refreshes) = (AtomicBool::new(false), AtomicBool::new(false));
+    let open = || match opens.swap(true, Ordering::Relaxed) {
+        false => Ok(Arc::clone(pool)),
+        true => flags.open_quietly(setup).map(Arc::new).map_err(volumes::of_pool),
     };
-    let is_new = AtomicBool::new(true);
-    let index = |pool: &Pool| match is_new.swap(false, Ordering::Relaxed) {
-        true => Ok(index.clone()),
-        false => flags.up_to_date(Ok(index.clone()), pool, setup).map_err(volumes::of_pool),
+    let index = |pool: &Pool| match refreshes.swap(true, Ordering::Relaxed) {
+        false => Ok(index.clone()),
+        true => flags.up_to_date(Ok(index.clone()), pool, setup).map_err(volumes::of_pool),
     };
     let recovery = PoolRecovery {
         open: &open,
@@ -111,27 +112,8 @@ impl Control for Command<'_> {
 /// Report of a repair.
 #[derive(Serialize)]
 struct Shown<'a> {
-    objects: u64,
-    /// Objects that lacked something.
-    damaged: u64,
-    /// Objects repaired (or, in a dry run, that would be).
-    repaired: u64,
-    waiting: u64,
-    failed: &'a [(String, String)],
-    failed_count: u64,
-    unreadable: u64,
-    missing: &'a [String],
-    incomplete: bool,
-    bytes_read: u64,
-    read_runs: u64,
-    /// Chunk bytes written (in a dry run, that would be).
-    bytes_written: u64,
-    resumed_bytes: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    settled: Option<u64>,
-    details: &'a [Healed],
-    dry_run: bool,
-    seconds: f64,
+    #[serde(flatten)]
+    report: &'a PoolRecovered,
     /// Logs of volumes that lacked copies.
     logs: &'a [Tended],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,8 +144,8 @@ fn exit(report: &PoolRecovered) -> Exit {
 }
 
 /// Renders what was repaired, read and written.
-fn did(report: &PoolRecovered, dry_run: bool, logs: &[Tended]) -> String {
-    let did = if dry_run { "would be repaired" } else { "repaired and verified" };
+fn did(report: &PoolRecovered, logs: &[Tended]) -> String {
+    let did = if report.dry_run { "would be repaired" } else { "repaired and verified" };
     let mut text = match report.damaged {
         0 if logs.is_empty() => {
             format!("{}: nothing to repair\n", count(report.objects, "object"))
@@ -171,8 +153,8 @@ fn did(report: &PoolRecovered, dry_run: bool, logs: &[Tended]) -> String {
         0 => format!("{}: none to repair\n", count(report.objects, "object")),
         damaged => format!("{} of {damaged} damaged objects {did}\n", report.repaired),
     };
-    let (read, written) = (report.central_bytes.0, report.rebuilt);
-    if written > 0 && !dry_run {
+    let (read, written) = (report.central_read, report.rebuilt);
+    if written > 0 && !report.dry_run {
         let ratio = read as f64 / written as f64;
         text += &format!(
             "read {} in {} runs, {ratio:.2} bytes for each of the {} rebuilt\n",
@@ -181,7 +163,7 @@ fn did(report: &PoolRecovered, dry_run: bool, logs: &[Tended]) -> String {
             sizes::show(written)
         );
     }
-    if dry_run {
+    if report.dry_run {
         text += &format!("would write {}\n", sizes::show(written));
     }
     text
@@ -190,38 +172,17 @@ fn did(report: &PoolRecovered, dry_run: bool, logs: &[Tended]) -> String {
 /// Prints what a repair of a pool did.
 pub fn show(
     report: &PoolRecovered,
-    dry_run: bool,
     logs: &[Tended],
     price: Option<&Price>,
     setup: &Setup,
 ) -> Result<(), Failure> {
     if setup.json {
-        return Stream::Stdout.json(&Shown {
-            objects: report.objects,
-            damaged: report.damaged,
-            repaired: report.repaired,
-            waiting: report.waiting,
-            failed: &report.failed,
-            failed_count: report.failed_count,
-            unreadable: report.unreadable,
-            missing: &report.missing,
-            incomplete: report.incomplete,
-            bytes_read: report.central_bytes.0,
-            read_runs: report.read_runs,
-            bytes_written: report.rebuilt,
-            resumed_bytes: report.resumed,
-            settled: report.settled,
-            details: &report.details,
-            dry_run,
-            seconds: report.seconds,
-            logs,
-            price,
-        });
+        return Stream::Stdout.json(&Shown { report, logs, price });
     }
     if setup.quiet {
         return Ok(());
     }
-    let mut text = did(report, dry_run, logs);
+    let mut text = did(report, logs);
     if let Some(price) = price {
         text += &price.words();
     }
