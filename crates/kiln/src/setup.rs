@@ -32,6 +32,7 @@ use kiln_net::agent::PeerRole;
 use kiln_net::{Address, ClusterKey, Network};
 use kiln_stripe::Settings;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use serde::Serialize;
 
 pub use confirm::Confirm;
 pub use input::input;
@@ -48,8 +49,9 @@ pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};
 
 use crate::args::Common;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::observer::Terminal;
+use crate::print::Stream;
 
 /// More threads than this only cost memory.
 const MAX_THREADS: usize = 1024;
@@ -231,6 +233,35 @@ impl Setup {
         }
         let network = Network::new(None, NETWORK_THREADS)?;
         Ok(self.network.get_or_init(|| network))
+    }
+
+    /// Prints a command's report: as JSON for scripts, else as text, unless the user wants quiet.
+    ///
+    /// # Errors
+    /// As [`Stream::text`].
+    pub fn report(
+        &self,
+        report: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<Exit, Failure> {
+        if self.quiet && !self.json { Ok(Exit::Done) } else { self.answer(report, text) }
+    }
+
+    /// Prints the answer to a question: as JSON for scripts, else as text.
+    ///
+    /// # Errors
+    /// As [`Stream::text`].
+    pub fn answer(
+        &self,
+        answer: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<Exit, Failure> {
+        if self.json {
+            Stream::Stdout.json(answer)?
+        } else {
+            Stream::Stdout.text(&text())?
+        }
+        Ok(Exit::Done)
     }
 
     /// Seconds since the command began.

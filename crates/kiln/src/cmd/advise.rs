@@ -11,7 +11,6 @@ use kiln_store::device::{Combine, DeviceModel};
 
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::Stream;
 use crate::setup::{Setup, device};
 use costs::{Advice, Site, durable, on_disks};
 
@@ -167,10 +166,7 @@ impl Advise {
         }
         let played = self.simulate.then(|| site.play(&rows[0], setup.seed)).transpose()?;
         let report = report::Report::new(&site, &self.wishes(), rows, played);
-        match setup.json {
-            true => Stream::Stdout.json(&report)?,
-            false => Stream::Stdout.text(&report.text())?,
-        }
+        setup.answer(&report, || report.text())?;
         Ok(if report.met() { Exit::Done } else { Exit::Usage })
     }
 

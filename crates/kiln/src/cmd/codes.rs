@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, wrapped};
+use crate::print::wrapped;
 use crate::setup::{self, Setup};
 
 const EXAMPLES: &str = "\
@@ -83,15 +83,14 @@ struct Card {
 impl Codes {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match (self.spec, self.compare) {
-            (Some(spec), _) => one(&setup::codec(&spec)?, setup)?,
-            (None, Some(numbers)) => compare::run(&numbers, setup)?,
-            (None, None) => list(setup)?,
+            (Some(spec), _) => one(&setup::codec(&spec)?, setup),
+            (None, Some(numbers)) => compare::run(&numbers, setup),
+            (None, None) => list(setup),
         }
-        Ok(Exit::Done)
     }
 }
 
-fn list(setup: &Setup) -> Result<(), Failure> {
+fn list(setup: &Setup) -> Result<Exit, Failure> {
     let family = |row: &kiln_code::CodeFamily| Family {
         family: row.name,
         about: row.about,
@@ -99,34 +98,31 @@ fn list(setup: &Setup) -> Result<(), Failure> {
         example: row.example,
     };
     let codes: Vec<Family> = CODES.iter().map(family).collect();
-    if setup.json {
-        return Stream::Stdout.json(&List { codes });
-    }
-    let texts: Vec<String> = codes
-        .iter()
-        .map(|row| {
-            let about = wrapped(row.about, "    ");
-            format!("{}\n{about}    e.g. {}\n", row.syntax, row.example)
-        })
-        .collect();
+    let text = |row: &Family| {
+        let about = wrapped(row.about, "    ");
+        format!("{}\n{about}    e.g. {}\n", row.syntax, row.example)
+    };
+    let texts: Vec<String> = codes.iter().map(text).collect();
     let hint = "\nkiln codes SPEC shows what a code stores and what its repair costs,\n\
                 kiln codes --compare K+M compares them.\n";
-    Stream::Stdout.text(&(texts.join("\n") + hint))
+    setup.answer(&List { codes }, || texts.join("\n") + hint)
 }
 
-fn one(codec: &Codec, setup: &Setup) -> Result<(), Failure> {
+fn one(codec: &Codec, setup: &Setup) -> Result<Exit, Failure> {
     let card = card(codec, setup.seed)?;
-    if setup.json {
-        return Stream::Stdout.json(&card);
-    }
+    let more = if setup.verbose { choices()? } else { String::new() };
+    setup.answer(&card, || text(&card) + &more)
+}
+
+fn text(card: &Card) -> String {
     let mut text = format!("{}\n{}", card.code, wrapped(card.about, "  "));
     let spread = match card.repair_chunks_min == card.repair_chunks_max {
         true => String::new(),
         false => format!(", {:.2} to {:.2}", card.repair_chunks_min, card.repair_chunks_max),
     };
-    let may_be_lost = may_be_lost(&card);
+    let may_be_lost = may_be_lost(card);
     let lines = [
-        ("in full", card.explicit),
+        ("in full", card.explicit.clone()),
         ("shards", format!("{} = {} data + {} parity", card.n, card.k, card.m)),
         ("may be lost", may_be_lost),
         ("stored", format!("{:.2} bytes for each byte of the file", card.storage_overhead)),
@@ -147,10 +143,7 @@ fn one(codec: &Codec, setup: &Setup) -> Result<(), Failure> {
     for (name, value) in lines.into_iter().chain(ceph) {
         text += &format!("  {name:<13}{value}\n");
     }
-    if setup.verbose {
-        text += &choices()?;
-    }
-    Stream::Stdout.text(&text)
+    text
 }
 
 /// Describes the ways in which codes run here, and the reasons for the choice.

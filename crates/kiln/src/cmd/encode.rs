@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::archive::Packed;
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, pace};
+use crate::print::{count, pace};
 use crate::setup::{self, Folders, Format, Setup, as_private_as, local};
 use crate::sizes;
 
@@ -111,8 +111,8 @@ impl Encode {
         for what in &left_out {
             setup.observer.warn(&format!("left out: {what}"));
         }
-        show(&Shown { report: &report, left_out }, setup)?;
-        Ok(Exit::Done)
+        let shown = Shown { report: &report, left_out };
+        setup.report(&shown, || text(&shown, setup))
     }
 }
 
@@ -236,13 +236,7 @@ struct Shown<'a> {
     left_out: Vec<String>,
 }
 
-fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(shown);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(shown: &Shown<'_>, setup: &Setup) -> String {
     let report = shown.report;
     let largest = report.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
     let mut text = format!(
@@ -271,5 +265,5 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
     }
     let fresh = report.size.saturating_sub(report.resumed_bytes);
     text += &format!("{}\n", pace(fresh, report.seconds));
-    Stream::Stdout.text(&text)
+    text
 }

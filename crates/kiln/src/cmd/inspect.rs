@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, table};
+use crate::print::table;
 use crate::setup::{Folders, Setup, local};
 use crate::sizes;
 
@@ -77,14 +77,11 @@ impl Inspect {
         let files: Vec<FileReport> =
             files.iter().map(|path| file(path)).collect::<Result<_, _>>()?;
         let answer = Answer { objects, files };
-        if setup.json {
-            Stream::Stdout.json(&answer)?;
-        } else {
+        setup.answer(&answer, || {
             let objects = answer.objects.iter().map(object_text);
             let texts: Vec<String> = objects.chain(answer.files.iter().map(file_text)).collect();
-            Stream::Stdout.text(&texts.join("\n"))?;
-        }
-        Ok(Exit::Done)
+            texts.join("\n")
+        })
     }
 }
 

@@ -145,16 +145,13 @@ pub fn each<R: Serialize>(
             rows.push(Row { below, object, exit: exit as u8, report, error });
         }
     }
-    if setup.json {
-        Stream::Stdout.json(&Answer { objects: rows, seconds: setup.seconds() })?;
-    } else if !setup.quiet {
+    setup.report(&Answer { objects: rows, seconds: setup.seconds() }, || {
         let all = count(groups.len() as u64, "object");
-        let good = match bad {
-            0 => "nothing is wrong".to_owned(),
-            bad => format!("{bad} NOT as they should be"),
-        };
-        Stream::Stdout.text(&format!("{all}; {good}\n"))?;
-    }
+        match bad {
+            0 => format!("{all}; nothing is wrong\n"),
+            bad => format!("{all}; {bad} NOT as they should be\n"),
+        }
+    })?;
     Ok(worst)
 }
 

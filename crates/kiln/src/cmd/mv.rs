@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count};
+use crate::print::count;
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::local_tree::{joined, split};
 use crate::transfer::pool_tree::PoolTree;
@@ -122,11 +122,7 @@ impl Mv {
         }
         report.seconds = setup.seconds();
         setup.observer.finish();
-        if setup.json {
-            Stream::Stdout.json(&report)?;
-        } else if !setup.quiet {
-            Stream::Stdout.text(&format!("{} moved\n", count(report.moved, "object")))?;
-        }
+        setup.report(&report, || format!("{} moved\n", count(report.moved, "object")))?;
         told.end_quietly(setup)
     }
 

@@ -16,7 +16,7 @@ use serde::Serialize;
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
-use crate::print::{Stream, table};
+use crate::print::table;
 use crate::setup::{self, Setup};
 use crate::sizes;
 
@@ -171,8 +171,7 @@ impl Plan {
         let chunk = self.chunk.unwrap_or_else(usual);
         let sub_chunk = setup::divided(chunk, alpha)?;
         if self.recover.is_asked() {
-            recover::run(&self.recover, &codec, chunk, self.place.cluster(), setup)?;
-            return Ok(Exit::Done);
+            return recover::run(&self.recover, &codec, chunk, self.place.cluster(), setup);
         }
         if self.lost.is_none() && self.place.cluster().is_some() {
             let problem =
@@ -189,13 +188,15 @@ impl Plan {
         }
         match (self.lost, self.average) {
             (Some(Indices(lost)), _) if self.place.wanted() => {
-                self.place.run(&codec, &lost, sub_chunk, self.picture.as_deref(), setup)?;
+                self.place.run(&codec, &lost, sub_chunk, self.picture.as_deref(), setup)
             }
-            (_, Some(failures)) => average(&codec, failures, chunk, setup)?,
-            (Some(Indices(lost)), None) => single(&cost(&codec, &lost, sub_chunk)?, setup)?,
-            (None, None) => every(&codec, sub_chunk, setup)?,
+            (_, Some(failures)) => average(&codec, failures, chunk, setup),
+            (Some(Indices(lost)), None) => {
+                let cost = cost(&codec, &lost, sub_chunk)?;
+                setup.answer(&cost, || single_text(&cost))
+            }
+            (None, None) => every(&codec, sub_chunk, setup),
         }
-        Ok(Exit::Done)
     }
 }
 
@@ -236,10 +237,7 @@ fn cost(codec: &Codec, lost: &[usize], sub_chunk: u64) -> Result<Cost, Failure> 
     })
 }
 
-fn single(cost: &Cost, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(cost);
-    }
+fn single_text(cost: &Cost) -> String {
     let mut text = format!(
         "{}, lost {}: {} from {}\nreads {:.2} chunks in {} runs; of chunks of {} that is {}\n",
         cost.code,
@@ -261,16 +259,13 @@ fn single(cost: &Cost, setup: &Setup) -> Result<(), Failure> {
         })
         .collect();
     text += &table(&["helper", "sub-chunks", "runs", "bytes"], &rows);
-    Stream::Stdout.text(&text)
+    text
 }
 
-fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<(), Failure> {
+fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<Exit, Failure> {
     let n = codec.shape().n();
     let costs = (0..n).map(|index| cost(codec, &[index], sub_chunk));
     let losses: Vec<Cost> = costs.collect::<Result<_, _>>()?;
-    if setup.json {
-        return Stream::Stdout.json(&Losses { losses });
-    }
     let rows: Vec<Vec<String>> = losses
         .iter()
         .map(|cost| {
@@ -287,10 +282,10 @@ fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<(), Failure> {
     let head = ["lost", "strategy", "helpers", "chunks read", "runs", "bytes"];
     let chunk = sizes::show(sub_chunk * codec.shape().alpha as u64);
     let title = format!("{}: one stripe of chunks of {chunk}\n", codec.spec());
-    Stream::Stdout.text(&(title + &table(&head, &rows)))
+    setup.answer(&Losses { losses }, || title + &table(&head, &rows))
 }
 
-fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<(), Failure> {
+fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<Exit, Failure> {
     let cost = codec.average_cost(failures, setup.seed)?;
     let report = Average {
         code: codec.spec().to_string(),
@@ -308,27 +303,26 @@ fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<
         max_chunks: cost.max_chunks,
         mean_bytes: (cost.mean_chunks * chunk as f64).round() as u64,
     };
-    if setup.json {
-        return Stream::Stdout.json(&report);
-    }
     let which = match report.exhaustive {
         true => format!("all {} patterns", report.patterns),
         false => format!("{} patterns sampled with seed {}", report.patterns, setup.seed),
     };
-    let text = format!(
-        "{}, {failures} lost, {which}\n\
+    let text = || {
+        format!(
+            "{}, {failures} lost, {which}\n\
          reads {:.3} chunks on average ({:.3} to {:.3}) in {:.1} runs\n\
          {} patterns cost less than plain decoding{}\n",
-        report.code,
-        report.mean_chunks,
-        report.min_chunks,
-        report.max_chunks,
-        report.mean_runs,
-        report.repairable,
-        match report.not_recoverable {
-            0 => String::new(),
-            lost => format!(", {lost} cannot be rebuilt"),
-        },
-    );
-    Stream::Stdout.text(&text)
+            report.code,
+            report.mean_chunks,
+            report.min_chunks,
+            report.max_chunks,
+            report.mean_runs,
+            report.repairable,
+            match report.not_recoverable {
+                0 => String::new(),
+                lost => format!(", {lost} cannot be rebuilt"),
+            },
+        )
+    };
+    setup.answer(&report, text)
 }

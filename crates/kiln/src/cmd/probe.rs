@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::names::{DEVICE_MODEL, PROBE_SCRATCH};
-use crate::print::{Stream, seconds, table};
+use crate::print::{seconds, table};
 use crate::setup::{Setup, direct, local, write_file};
 use crate::sizes;
 
@@ -131,8 +131,7 @@ impl Probe {
             seconds: setup.seconds(),
             samples: measured.samples,
         };
-        show(&report, setup)?;
-        Ok(Exit::Done)
+        setup.report(&report, || text(&report, setup))
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -258,13 +257,7 @@ fn doubt(model: &DeviceModel) -> String {
     text
 }
 
-fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(report: &Report, setup: &Setup) -> String {
     let mut text = format!("{}:\n", report.target);
     for line in &report.meaning {
         text += &format!("  {line}\n");
@@ -294,5 +287,5 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
     }
     let read = sizes::show(report.bytes_read);
     text += &format!("{:.1} s, {read} read\n", report.seconds);
-    Stream::Stdout.text(&text)
+    text
 }

@@ -10,7 +10,7 @@ use kiln_stripe::{Observer, Source, StreamSource};
 
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, one_line, pace};
+use crate::print::{one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, input, local, now_ms};
 use crate::sizes;
 use crate::transfer::raw_names::to_pool;
@@ -81,8 +81,7 @@ impl Put {
             );
             setup.observer.warn(&text);
         }
-        show(&report, setup)?;
-        Ok(Exit::Done)
+        setup.report(&report, || text(&report, setup))
     }
 }
 
@@ -99,13 +98,7 @@ pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
     input(path)
 }
 
-fn show(report: &PutReport, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(report: &PutReport, setup: &Setup) -> String {
     let mut text = format!(
         "{} ({}) put as {}, version {}\n",
         one_line(&report.object),
@@ -120,5 +113,5 @@ fn show(report: &PutReport, setup: &Setup) -> Result<(), Failure> {
         text += &format!("manifest on {}\n", report.manifests.join(", "));
     }
     text += &format!("{}\n", pace(report.size, report.seconds));
-    Stream::Stdout.text(&text)
+    text
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count};
+use crate::print::count;
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::refuse_reserved;
 
@@ -90,12 +90,8 @@ impl Rm {
             failures.for_each(|error| setup.observer.warn(&error.to_string()));
             return Err(first.into());
         }
-        if setup.json {
-            Stream::Stdout.json(&Report { removed })?;
-        } else if !setup.quiet {
-            Stream::Stdout.text(&format!("{} removed\n", count(removed.len() as u64, "object")))?;
-        }
-        Ok(Exit::Done)
+        let objects = count(removed.len() as u64, "object");
+        setup.report(&Report { removed }, || format!("{objects} removed\n"))
     }
 }
 

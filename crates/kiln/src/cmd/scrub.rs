@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{INCOMPLETE, Stream, count, more_losses, one_line, pace};
+use crate::print::{INCOMPLETE, count, more_losses, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, logs, now_ms, volumes};
 use crate::{sizes, volume_logs};
 
@@ -91,7 +91,8 @@ impl Scrub {
         let found = exit(&report)
             .worse(volume_logs::exit(&logs))
             .worse(volume_logs::fault_exit(&log_faults));
-        show(&Shown { report: &report, logs, log_faults }, setup)?;
+        let shown = Shown { report: &report, logs, log_faults };
+        setup.report(&shown, || text(&shown, setup))?;
         Ok(found)
     }
 }
@@ -131,13 +132,7 @@ struct Shown<'a> {
     log_faults: Vec<LogCheck>,
 }
 
-fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(shown);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(shown: &Shown<'_>, setup: &Setup) -> String {
     let report = shown.report;
     let mut text =
         format!("{} of {} scrubbed: ", count(report.objects, "object"), sizes::show(report.bytes));
@@ -197,5 +192,5 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
         text += &format!("unavailable: {}\n", report.away.join(", "));
     }
     text += &format!("{}\n", pace(report.bytes_read, report.seconds));
-    Stream::Stdout.text(&text)
+    text
 }

@@ -5,7 +5,7 @@ use kiln_pool::StatReport;
 
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, one_line};
+use crate::print::{count, one_line};
 use crate::setup::{PoolFlags, Setup};
 use crate::sizes;
 
@@ -32,7 +32,7 @@ impl Stat {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let (_, report) = self.pool.open_for(setup, |pool| pool.stat(&self.name))?;
         let lost = report.shards.iter().filter(|shard| shard.problem.is_some()).count();
-        show(&report, lost, setup)?;
+        setup.answer(&report, || text(&report, lost))?;
         let under_replicated = report.copies.len() < report.object.manifests.len();
         Ok(match (lost, under_replicated) {
             (0, false) => Exit::Done,
@@ -42,10 +42,7 @@ impl Stat {
     }
 }
 
-fn show(report: &StatReport, lost: usize, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
+fn text(report: &StatReport, lost: usize) -> String {
     let object = &report.object;
     let mut text = format!(
         "{}: {} ({} bytes), {}, version {}\n",
@@ -78,5 +75,5 @@ fn show(report: &StatReport, lost: usize, setup: &Setup) -> Result<(), Failure> 
         report.copies.len(),
         object.manifests.len()
     );
-    Stream::Stdout.text(&text)
+    text
 }

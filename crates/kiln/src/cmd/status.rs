@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::names::lock;
-use crate::print::{INCOMPLETE, Stream, count, more_losses, table};
+use crate::print::{INCOMPLETE, count, more_losses, table};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 use crate::{sizes, volume_logs};
 
@@ -61,7 +61,8 @@ impl Status {
                 first = Some((now, status.to_rebuild));
             }
             let found = exit(&status).worse(volume_logs::exit(&logs));
-            show(&Shown { status: &status, logs, work }, setup)?;
+            let shown = Shown { status: &status, logs, work };
+            setup.report(&shown, || text(&shown))?;
             let Some(seconds) = self.watch else { return Ok(found) };
             std::thread::sleep(Duration::from_secs(seconds.max(1)));
         }
@@ -183,13 +184,7 @@ fn answers(Shown { status, logs, work }: &Shown<'_>) -> String {
     format!("{safe}\nwhat is being done?  {doing}\nwhen is it finished? {end}\n")
 }
 
-fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(shown);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(shown: &Shown<'_>) -> String {
     let status = shown.status;
     let mut text = format!(
         "pool {}: {}, {}; {} whole\n",
@@ -246,5 +241,5 @@ fn show(shown: &Shown<'_>, setup: &Setup) -> Result<(), Failure> {
             text += &format!("{} cannot be asked: {why}\n", node.id);
         }
     }
-    Stream::Stdout.text(&text)
+    text
 }

@@ -11,7 +11,7 @@ use crate::args::with_exit_codes;
 use crate::cmd::multi_object;
 use crate::exit::{Exit, Failure};
 use crate::lists;
-use crate::print::{Stream, count, damages, pace};
+use crate::print::{count, damages, pace};
 use crate::setup::{Folders, RawFlags, ReadFlags, Setup};
 use crate::sizes;
 
@@ -71,7 +71,7 @@ impl Verify {
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();
-        show(&report, setup)?;
+        setup.report(&report, || text(&report, setup))?;
         Ok(exit(&report))
     }
 }
@@ -104,16 +104,6 @@ fn exit(report: &VerifyReport) -> Exit {
         (false, true) => Exit::Damaged,
         (false, false) => Exit::NotRecoverable,
     }
-}
-
-fn show(report: &VerifyReport, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
-    Stream::Stdout.text(&text(report, setup))
 }
 
 fn text(report: &VerifyReport, setup: &Setup) -> String {

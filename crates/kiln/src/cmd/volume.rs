@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, one_line, table};
+use crate::print::{count, one_line, table};
 use crate::setup::{Confirm, PoolFlags, Setup, volumes};
 use crate::sizes;
 
@@ -196,14 +196,10 @@ impl VolumeCommand {
 /// Says what was done.
 fn done(setup: &Setup, changed: &Changed<'_>) -> Result<Exit, Failure> {
     setup.observer.finish();
-    if setup.json {
-        Stream::Stdout.json(changed)?;
-    } else if !setup.quiet {
+    setup.report(changed, || {
         let at = changed.snapshot.map_or(String::new(), |snapshot| format!("@{snapshot}"));
-        let name = one_line(changed.volume);
-        Stream::Stdout.text(&format!("{name}{at}: {}\n", changed.done))?;
-    }
-    Ok(Exit::Done)
+        format!("{}{at}: {}\n", one_line(changed.volume), changed.done)
+    })
 }
 
 impl Create {
@@ -224,10 +220,6 @@ impl Ls {
         let names = names.iter().filter_map(|name| volume_of(name));
         let volumes: Vec<VolumeInfo> =
             names.map(|name| Volume::info(&rim, name)).collect::<Result<_, _>>()?;
-        if setup.json {
-            Stream::Stdout.json(&Listing { volumes })?;
-            return Ok(Exit::Done);
-        }
         let mut rows = Vec::new();
         for info in &volumes {
             let state = if info.writer.is_empty() { "closed" } else { &info.writer };
@@ -237,8 +229,7 @@ impl Ls {
                 rows.push(vec![name, sizes::show(snapshot.size), "snapshot".to_owned()]);
             }
         }
-        Stream::Stdout.text(&table(&["volume", "size", "used by"], &rows))?;
-        Ok(Exit::Done)
+        setup.answer(&Listing { volumes }, || table(&["volume", "size", "used by"], &rows))
     }
 }
 
@@ -246,45 +237,8 @@ impl One {
     fn stat(self, setup: &Setup) -> Result<Exit, Failure> {
         let rim = volumes::rim(&self.pool, setup)?;
         let info = Volume::info(&rim, &self.name)?;
-        if setup.json {
-            Stream::Stdout.json(&info)?;
-            return Ok(Exit::Done);
-        }
-        let mut text = format!(
-            "volume    {}\nid        {}\nsize      {}\nsegments  of {}\nlog       {}",
-            one_line(&info.name),
-            info.id,
-            sizes::show(info.size),
-            sizes::show(info.segment),
-            sizes::show(info.log)
-        );
-        // Writing to a string cannot fail.
-        let _ = match info.log_nodes.is_empty() {
-            true => writeln!(text, "\nused by   no server"),
-            false => writeln!(
-                text,
-                " on {}\nused by   {} (or it was when this process ended)",
-                info.log_nodes.join(", "),
-                info.writer
-            ),
-        };
-        let (map, buffers) =
-            (sizes::show(info.map_bytes_most), sizes::show(info.buffer_bytes_most));
-        let _ = writeln!(
-            text,
-            "memory    of kiln nbd: map at most {map} (12 bytes for 4 KiB), buffers {buffers}"
-        );
-        if !info.origin.is_empty() {
-            let _ = writeln!(text, "cloned    from {}", info.origin);
-        }
-        for snapshot in &info.snapshots {
-            let (name, size) = (&snapshot.name, sizes::show(snapshot.size));
-            let _ = writeln!(text, "snapshot  {name}, {size}");
-        }
-        Stream::Stdout.text(&text)?;
-        Ok(Exit::Done)
+        setup.answer(&info, || stat_text(&info))
     }
-
     fn check(self, setup: &Setup) -> Result<Exit, Failure> {
         let rim = volumes::rim(&self.pool, setup)?;
         let request = OpenRequest::of(&volumes::writer("kiln volume check"));
@@ -294,13 +248,43 @@ impl One {
         let report = volume.check(&objects, &setup.observer)?;
         volume.close()?;
         setup.observer.finish();
-        if setup.json {
-            Stream::Stdout.json(&report)?;
-        } else {
-            Stream::Stdout.text(&check_text(&self.name, &report))?;
-        }
+        setup.answer(&report, || check_text(&self.name, &report))?;
         Ok(if report.damaged_count > 0 { Exit::NotRecoverable } else { Exit::Done })
     }
+}
+
+fn stat_text(info: &VolumeInfo) -> String {
+    let mut text = format!(
+        "volume    {}\nid        {}\nsize      {}\nsegments  of {}\nlog       {}",
+        one_line(&info.name),
+        info.id,
+        sizes::show(info.size),
+        sizes::show(info.segment),
+        sizes::show(info.log)
+    );
+    // Writing to a string cannot fail.
+    let _ = match info.log_nodes.is_empty() {
+        true => writeln!(text, "\nused by   no server"),
+        false => writeln!(
+            text,
+            " on {}\nused by   {} (or it was when this process ended)",
+            info.log_nodes.join(", "),
+            info.writer
+        ),
+    };
+    let (map, buffers) = (sizes::show(info.map_bytes_most), sizes::show(info.buffer_bytes_most));
+    let _ = writeln!(
+        text,
+        "memory    of kiln nbd: map at most {map} (12 bytes for 4 KiB), buffers {buffers}"
+    );
+    if !info.origin.is_empty() {
+        let _ = writeln!(text, "cloned    from {}", info.origin);
+    }
+    for snapshot in &info.snapshots {
+        let (name, size) = (&snapshot.name, sizes::show(snapshot.size));
+        let _ = writeln!(text, "snapshot  {name}, {size}");
+    }
+    text
 }
 
 /// The end of what was tried; where somebody uses the volume, that one is asked to do it, who looks

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 use kiln_code::{CODES, CodeSpec, Codec};
 use serde::Serialize;
 
-use crate::exit::Failure;
-use crate::print::{Stream, table, wrapped};
+use crate::exit::{Exit, Failure};
+use crate::print::{table, wrapped};
 use crate::setup::Setup;
 
 /// Data of the stripe that is encoded to take the time.
@@ -45,7 +45,7 @@ struct Impossible {
 }
 
 /// Compares all families at these chunk numbers.
-pub fn run(numbers: &str, setup: &Setup) -> Result<(), Failure> {
+pub fn run(numbers: &str, setup: &Setup) -> Result<Exit, Failure> {
     let pair = numbers.split_once('+').and_then(|(k, m)| Some((k.parse().ok()?, m.parse().ok()?)));
     let Some((k, m)) = pair else {
         let problem = format!("'{numbers}' is not K+M, e.g. 10+4");
@@ -64,10 +64,8 @@ pub fn run(numbers: &str, setup: &Setup) -> Result<(), Failure> {
             }
         }
     }
-    match setup.json {
-        true => Stream::Stdout.json(&report),
-        false => Stream::Stdout.text(&(text(&report) + "\n" + &super::choices()?)),
-    }
+    let choices = super::choices()?;
+    setup.answer(&report, || text(&report) + "\n" + &choices)
 }
 
 fn row(codec: &Codec, seed: u64) -> Result<Row, Failure> {

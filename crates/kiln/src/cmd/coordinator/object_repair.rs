@@ -22,7 +22,7 @@ use super::Coordinator;
 use super::paid::{Paid, PriceReport};
 use crate::exit::{Exit, Failure};
 use crate::lists;
-use crate::print::{Stream, pace};
+use crate::print::pace;
 use crate::setup::{Folders, PlanFile, Setup};
 use crate::{sizes, times};
 
@@ -144,8 +144,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let price = paid.map(|paid| paid.report(done.price));
     let plan_cached = plans.map(|_| ready && done.given);
     let report = Report { price, plan_cached, ..report_of(&found, &repair, lost, &done, setup) };
-    show_report(&report, flags.plans.as_deref(), setup)?;
-    Ok(Exit::Done)
+    setup.report(&report, || text(&report, flags.plans.as_deref(), setup))
 }
 
 /// The plan to begin with: that of the file, or a new one that is kept there; and which it is. A
@@ -321,13 +320,7 @@ fn target_of(object: &str, index: usize, rank: usize) -> (usize, usize, String, 
     (index, rank, names::repair_part(object, index), names::shard(object, index))
 }
 
-fn show_report(report: &Report, plans: Option<&Path>, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(report: &Report, plans: Option<&Path>, setup: &Setup) -> String {
     let source = match (plans, report.plan_cached) {
         (Some(path), Some(true)) => format!(" from {}", path.display()),
         (Some(path), _) => format!(", not from {}", path.display()),
@@ -360,5 +353,5 @@ fn show_report(report: &Report, plans: Option<&Path>, setup: &Setup) -> Result<(
         }
     }
     text += &format!("{}\n", pace(report.bytes_written, report.seconds));
-    Stream::Stdout.text(&text)
+    text
 }

@@ -18,7 +18,7 @@ use super::paid::{Paid, PriceReport};
 use super::scrubs::PositionFile;
 use crate::exit::{Exit, Failure};
 use crate::page::Board;
-use crate::print::{INCOMPLETE, Stream, count, pace, table};
+use crate::print::{INCOMPLETE, count, pace, table};
 use crate::setup::{Setup, fresh_run, now_ms};
 use crate::sizes;
 
@@ -145,7 +145,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let done = outcome?;
     let price = paid.map(|paid| paid.report(done.price));
     let report = Report { price, ..report(&done) };
-    show(&report, setup)?;
+    setup.report(&report, || text(&report, setup))?;
     Ok(exit(&done, flags.recover.stay).worse(left))
 }
 
@@ -265,13 +265,7 @@ fn report(done: &PoolRecovered) -> Report {
     }
 }
 
-fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(report: &Report, setup: &Setup) -> String {
     let mut text = match report.repaired {
         0 => format!("{}: nothing repaired\n", count(report.objects, "object")),
         repaired => format!(
@@ -326,7 +320,7 @@ fn show(report: &Report, setup: &Setup) -> Result<(), Failure> {
         text += &nodes(report);
     }
     text += &format!("{}\n", pace(report.bytes_rebuilt, report.seconds));
-    Stream::Stdout.text(&text)
+    text
 }
 
 fn strategies(report: &Report) -> String {

@@ -6,7 +6,7 @@ use kiln_code::{CodeError, Codec, OrderCost};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, brief, table};
+use crate::print::{brief, table};
 use crate::setup::Setup;
 
 // Flags of `kiln plan` that are about orders. No doc comment: clap would print it.
@@ -93,11 +93,7 @@ impl Flags {
         let orders: Vec<Order> =
             costs.iter().map(|cost| Order::new(layers, &cost.order)).collect::<Result<_, _>>()?;
         let report = report(codec, layers, weights, costs.iter().zip(&orders))?;
-        match setup.json {
-            true => Stream::Stdout.json(&report)?,
-            false => Stream::Stdout.text(&show(&report))?,
-        }
-        Ok(Exit::Done)
+        setup.answer(&report, || text(&report))
     }
 }
 
@@ -168,7 +164,7 @@ fn report<'a>(
     })
 }
 
-fn show(report: &Report) -> String {
+fn text(report: &Report) -> String {
     let with_weights = report.weights.is_some();
     let mut text = format!(
         "{}: {} layers of {} digits in base {}, {} virtual nodes\n\

@@ -10,9 +10,9 @@ use clap::Args;
 use kiln_code::Codec;
 use kiln_plan::{Problem, SearchBudget, UNDECIDED, strategy};
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::plan_picture::of_plan;
-use crate::print::Stream;
+use crate::print::warning_line;
 use crate::setup::{PlanFile, Setup, write_file};
 use crate::sizes;
 
@@ -96,7 +96,7 @@ impl Placing {
         sub_chunk: u64,
         picture: Option<&Path>,
         setup: &Setup,
-    ) -> Result<(), Failure> {
+    ) -> Result<Exit, Failure> {
         let row = self.strategy.as_deref().map_or(Ok(UNDECIDED), strategy)?;
         let machines = cluster::Machines::new(self.cluster.as_deref(), codec, lost)?;
         let mut plans = self.plans.as_deref().map(PlanFile::open).transpose()?;
@@ -127,10 +127,8 @@ impl Placing {
         if let Some(plans) = &plans {
             plans.write()?;
         }
-        match setup.json {
-            true => Stream::Stdout.json(&report),
-            false => report.show(),
-        }
+        report.note.iter().filter(|_| !setup.json).for_each(|note| warning_line(note));
+        setup.answer(&report, || report.text())
     }
 
     /// The problem for the bytes that are wanted.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::lists;
-use crate::print::{Stream, table};
+use crate::print::table;
 use crate::setup::{Prices, Setup};
 use crate::sizes;
 
@@ -113,11 +113,7 @@ impl PriceFlags {
             prices: &prices,
             losses: all.iter().map(loss).collect::<Result<_, _>>()?,
         };
-        match setup.json {
-            true => Stream::Stdout.json(&report)?,
-            false => Stream::Stdout.text(&show(&report))?,
-        }
-        Ok(Exit::Done)
+        setup.answer(&report, || text(&report))
     }
 }
 
@@ -150,7 +146,7 @@ fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Res
     Ok(Loss { lost: lost.to_vec(), runs, joined: fewer, decode, chosen, cost_per_lost_tib })
 }
 
-fn show(report: &Report<'_>) -> String {
+fn text(report: &Report<'_>) -> String {
     let currency = report.prices.currency();
     let mut text = format!(
         "{}: one stripe of chunks of {}, and what the cheapest way costs for 1 TiB lost, in \

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::lists;
-use crate::print::{Stream, brief, seconds, table};
+use crate::print::{brief, seconds, table};
 use crate::setup::{Setup, device};
 use crate::sizes;
 
@@ -102,11 +102,7 @@ pub fn run(
         turns: BreakEven::of(&sizes),
         sizes: sizes.into_iter().map(|advice| Size { pays: advice.pays(), advice }).collect(),
     };
-    match setup.json {
-        true => Stream::Stdout.json(&report)?,
-        false => Stream::Stdout.text(&show(&report))?,
-    }
-    Ok(Exit::Done)
+    setup.answer(&report, || text(&report))
 }
 
 /// Repair of a loss and its reasons, as `kiln repair` decides it.
@@ -127,7 +123,7 @@ fn judged(lost: &[usize], advice: Advice) -> Loss {
     Loss { lost: lost.to_vec(), chosen, why, advice }
 }
 
-fn show(report: &Report) -> String {
+fn text(report: &Report) -> String {
     let model = &report.model;
     let mut text = format!(
         "{}, order {}; a read costs {}, as much as {}{}\n",

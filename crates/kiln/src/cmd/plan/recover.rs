@@ -11,8 +11,8 @@ use kiln_code::Codec;
 use kiln_plan::{Cluster, Destination, Layout, RecoveryOptions, RecoveryPlan};
 use serde::Serialize;
 
-use crate::exit::Failure;
-use crate::print::{Stream, count, table};
+use crate::exit::{Exit, Failure};
+use crate::print::{count, table};
 use crate::setup::Setup;
 use crate::sizes;
 
@@ -116,7 +116,7 @@ pub fn run(
     chunk: u64,
     cluster: Option<&Path>,
     setup: &Setup,
-) -> Result<(), Failure> {
+) -> Result<Exit, Failure> {
     let cluster = match (cluster, flags.nodes) {
         (Some(path), _) => super::place::read(path)?,
         (None, Some(nodes)) => Arc::new(Cluster::uniform(nodes)?),
@@ -173,10 +173,7 @@ pub fn run(
     let plan = RecoveryPlan::new(cluster, layout, &emit, to, &options)?;
     let seconds = setup.seconds() - before;
     let report = Report { failed, to: new, ..report(&plan, codec, chunk, seconds, setup.seed) };
-    match setup.json {
-        true => Stream::Stdout.json(&report),
-        false => Stream::Stdout.text(&text(&report, setup.verbose)),
-    }
+    setup.answer(&report, || text(&report, setup.verbose))
 }
 
 /// Nodes by their names.

@@ -6,7 +6,6 @@ use kiln_store::Absent;
 
 use super::{node, notes_of_shared};
 use crate::exit::{Exit, Failure};
-use crate::print::Stream;
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run};
 
 // Arguments; the summary is in `pool.rs`.
@@ -74,16 +73,13 @@ impl AddNode {
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Create);
         let config = take(&pool.members(), node, fresh_run(), &open, &setup.settings())?;
         self.pool.reopen(config.clone(), setup)?;
-        if setup.json {
-            Stream::Stdout.json(&config)?;
-        } else if !setup.quiet {
+        setup.report(&config, || {
             let did = if self.replace { "has a new disk; run kiln repair" } else { "was added" };
             let mut text = format!("node {} {did}\n", self.id);
             for note in notes_of_shared(&config).into_iter().filter(|_| !self.replace) {
                 text += &format!("  {note}\n");
             }
-            Stream::Stdout.text(&text)?;
-        }
-        Ok(Exit::Done)
+            text
+        })
     }
 }

@@ -4,7 +4,7 @@ use clap::Args;
 use kiln_stripe::{Observer, PoolError};
 
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count};
+use crate::print::count;
 use crate::setup::{Confirm, PoolFlags, Setup, logs, volumes};
 
 /// Names of lost objects that are printed.
@@ -78,15 +78,10 @@ impl Forget {
         }
         let config = pool.members().forget(&self.ids, self.force, &setup.settings())?;
         self.pool.reopen(config.clone(), setup)?;
-        if setup.json {
-            Stream::Stdout.json(&config)?;
-        } else if !setup.quiet {
-            for name in &lost {
-                Stream::Stdout.text(&format!("lost: {name}\n"))?;
-            }
-            let ids = self.ids.join(", ");
-            Stream::Stdout.text(&format!("{ids}: gone for good; run kiln repair\n"))?;
-        }
+        setup.report(&config, || {
+            let lost: String = lost.iter().map(|name| format!("lost: {name}\n")).collect();
+            format!("{lost}{}: gone for good; run kiln repair\n", self.ids.join(", "))
+        })?;
         Ok(if lost_count > 0 { Exit::NotRecoverable } else { Exit::Done })
     }
 

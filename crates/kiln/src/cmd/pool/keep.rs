@@ -5,7 +5,7 @@ use kiln_pool::{KeepRule, PoolConfig};
 
 use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, one_line};
+use crate::print::one_line;
 use crate::setup::{PoolFlags, Setup};
 use crate::times;
 
@@ -71,13 +71,8 @@ impl Keep {
             self.pool.reopen(config.clone(), setup)?;
         }
         setup.observer.finish();
-        if setup.json {
-            let rules = serde_json::json!({ "pool": config.name, "keep": config.keep });
-            Stream::Stdout.json(&rules)?;
-        } else if !setup.quiet {
-            Stream::Stdout.text(&text(&config))?;
-        }
-        Ok(Exit::Done)
+        let rules = serde_json::json!({ "pool": config.name, "keep": config.keep });
+        setup.report(&rules, || text(&config))
     }
 }
 

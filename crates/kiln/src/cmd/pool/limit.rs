@@ -5,7 +5,6 @@ use kiln_recovery::RateLimits;
 
 use crate::args::size;
 use crate::exit::{Exit, Failure};
-use crate::print::Stream;
 use crate::setup::{LimitFile, PoolFlags, Setup};
 use crate::sizes;
 
@@ -39,18 +38,14 @@ impl Limit {
             return Err(Failure::Flag { flag: "--rate", problem });
         }
         LimitFile::new(self.pool.limits_path()).write(RateLimits { node, total })?;
-        if setup.json {
-            let limits = serde_json::json!({ "pool": config.name, "rate": node, "total": total });
-            Stream::Stdout.json(&limits)?;
-        } else if !setup.quiet {
+        let limits = serde_json::json!({ "pool": config.name, "rate": node, "total": total });
+        setup.report(&limits, || {
             let show = |bytes: u64| match bytes {
                 0 => "no limit".to_owned(),
                 bytes => format!("{}/s", sizes::show(bytes)),
             };
             let (node, total) = (show(node), show(total));
-            let text = format!("repairs of pool {}: each node {node}, all {total}\n", config.name);
-            Stream::Stdout.text(&text)?;
-        }
-        Ok(Exit::Done)
+            format!("repairs of pool {}: each node {node}, all {total}\n", config.name)
+        })
     }
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, one_line};
+use crate::print::{count, one_line};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
 
@@ -25,9 +25,7 @@ impl Prune {
         let when = (now_ms(), self.dry_run);
         let report = pool.repairer().prune(&index, when, &setup.settings())?;
         setup.observer.finish();
-        if setup.json {
-            Stream::Stdout.json(&report)?;
-        } else if !setup.quiet {
+        setup.report(&report, || {
             let would = if self.dry_run { "would be " } else { "" };
             let line = |(name, version): &(String, u64)| {
                 format!("{} version {version} {would}removed\n", one_line(name))
@@ -35,9 +33,7 @@ impl Prune {
             let lines: String = report.versions.iter().map(line).collect();
             let versions = count(report.removed, "version");
             let (bytes, kept) = (sizes::show(report.bytes), report.kept);
-            Stream::Stdout
-                .text(&format!("{lines}{versions} {would}removed, {bytes}; {kept} kept\n"))?;
-        }
-        Ok(Exit::Done)
+            format!("{lines}{versions} {would}removed, {bytes}; {kept} kept\n")
+        })
     }
 }

@@ -5,7 +5,7 @@ use kiln_pool::{RebalanceReport, RebalanceRequest};
 
 use super::settle;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, pace};
+use crate::print::{count, pace};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
 
@@ -34,7 +34,7 @@ impl Rebalance {
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();
-        show(&report, setup)?;
+        setup.report(&report, || text(&report))?;
         Ok(match (report.failed_count, report.shards_left) {
             (0, 0) => Exit::Done,
             (0, _) => Exit::Damaged,
@@ -43,13 +43,7 @@ impl Rebalance {
     }
 }
 
-fn show(report: &RebalanceReport, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(report: &RebalanceReport) -> String {
     let did = if report.dry_run { "would be moved" } else { "moved and verified" };
     let mut text = match report.shards_misplaced {
         0 => format!("{}: every shard is where it belongs\n", count(report.objects, "object")),
@@ -69,5 +63,5 @@ fn show(report: &RebalanceReport, setup: &Setup) -> Result<(), Failure> {
         text += &format!("  {object}: {why}\n");
     }
     text += &format!("{}\n", pace(report.bytes_moved, report.seconds));
-    Stream::Stdout.text(&text)
+    text
 }

@@ -8,7 +8,7 @@ use kiln_store::Absent;
 use kiln_stripe::{Observer, PoolError};
 
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count};
+use crate::print::count;
 use crate::setup::{PoolFlags, Setup};
 
 /// A node's copy of the description.
@@ -80,14 +80,10 @@ impl Restore {
         self.pool.replace(&config)?;
         // Other nodes may know a newer one; the file is brought up to date by that.
         let pool = self.pool.open(setup)?;
-        if setup.json {
-            Stream::Stdout.json(pool.config())?;
-        } else if !setup.quiet {
-            let nodes = count(pool.config().node.len() as u64, "node");
-            let name = &pool.config().name;
-            Stream::Stdout
-                .text(&format!("pool {name}: {nodes}, described in {}\n", path.display()))?;
-        }
-        Ok(Exit::Done)
+        let nodes = count(pool.config().node.len() as u64, "node");
+        let name = &pool.config().name;
+        setup.report(pool.config(), || {
+            format!("pool {name}: {nodes}, described in {}\n", path.display())
+        })
     }
 }

@@ -6,7 +6,7 @@ use kiln_store::Absent;
 
 use super::create::warn_of_key;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count};
+use crate::print::count;
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 
 // Arguments; the summary is in `pool.rs`.
@@ -60,8 +60,7 @@ impl Seal {
         if self.drop_old_keys {
             self.pool.drop_old_keys(&report.key)?;
         }
-        show(&report, setup)?;
-        Ok(Exit::Done)
+        setup.report(&report, || text(&report))
     }
 
     /// Has the pool believe what its nodes have, unless its key is there.
@@ -87,30 +86,21 @@ impl Seal {
         if !made && seals {
             self.pool.add_key()?;
         }
-        if setup.json {
-            let keys = self.pool.keys()?.ids();
-            Stream::Stdout.json(&serde_json::json!({ "keys": keys }))?;
-        } else if !setup.quiet {
-            let what = match seals {
-                true => "has a new key before the old one",
-                false => "has a key that does not seal yet; none was added",
-            };
-            Stream::Stdout.text(&format!(
+        let what = match seals {
+            true => "has a new key before the old one",
+            false => "has a key that does not seal yet; none was added",
+        };
+        let file = self.pool.key_path().0;
+        setup.report(&serde_json::json!({ "keys": self.pool.keys()?.ids() }), || {
+            format!(
                 "{} {what}: copy the file to all who use the pool, then run kiln pool seal\n",
-                self.pool.key_path().0.display()
-            ))?;
-        }
-        Ok(Exit::Done)
+                file.display()
+            )
+        })
     }
 }
 
-fn show(report: &SealReport, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(report: &SealReport) -> String {
     let manifests = count(report.manifests, "manifest");
     let mut text = format!("{manifests}, {} sealed now, by key {}\n", report.sealed, report.key);
     if report.shards_with_crc > 0 {
@@ -120,5 +110,5 @@ fn show(report: &SealReport, setup: &Setup) -> Result<(), Failure> {
             count(report.shards_with_crc, "object")
         );
     }
-    Stream::Stdout.text(&text)
+    text
 }

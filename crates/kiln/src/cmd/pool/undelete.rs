@@ -8,7 +8,7 @@ use kiln_stripe::PoolError;
 
 use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count};
+use crate::print::count;
 use crate::setup::{PoolFlags, Setup, moment};
 use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::{Report, Transfer, refuse_reserved};
@@ -66,12 +66,9 @@ impl Undelete {
         setup.observer.finish();
         if report.is_whole() {
             let restored: Vec<&String> = tree.objects.keys().collect();
-            if setup.json {
-                Stream::Stdout.json(&serde_json::json!({ "restored": restored }))?;
-            } else if !setup.quiet {
-                let objects = count(restored.len() as u64, "object");
-                Stream::Stdout.text(&format!("{objects} restored\n"))?;
-            }
+            let objects = count(restored.len() as u64, "object");
+            let shown = serde_json::json!({ "restored": restored });
+            setup.report(&shown, || format!("{objects} restored\n"))?;
         }
         report.end_quietly(setup)
     }

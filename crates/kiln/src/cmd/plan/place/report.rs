@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::exit::Failure;
 use crate::lists;
-use crate::print::{Stream, table, warning_line};
+use crate::print::table;
 use crate::sizes;
 
 /// Report of a placed plan.
@@ -16,7 +16,7 @@ pub struct Report {
     order: String,
     strategy: &'static str,
     /// A note of the strategy for people, e.g. that it fell back to another one.
-    note: Option<String>,
+    pub note: Option<String>,
     lost: Vec<usize>,
     helpers: Vec<usize>,
     chunk: u64,
@@ -214,13 +214,7 @@ impl Report {
     }
 
     /// For people.
-    ///
-    /// # Errors
-    /// Standard output is closed.
-    pub fn show(&self) -> Result<(), Failure> {
-        if let Some(note) = &self.note {
-            warning_line(note);
-        }
+    pub fn text(&self) -> String {
         let range = self.range.map_or(String::new(), |(from, to)| {
             format!(" (bytes {} to {})", sizes::show(from), sizes::show(to))
         });
@@ -247,7 +241,7 @@ impl Report {
             let rows: Vec<_> = self.frontier.iter().map(Point::cells).collect();
             text += &table(&["maximum load", "bandwidth", "bound"], &rows);
         }
-        Stream::Stdout.text(&text)
+        text
     }
 
     /// Each number beside what no plan can beat.

@@ -7,7 +7,7 @@ use kiln_recovery::batch::{Batch, DamagedObject, JOINT, Rules, Snapshot};
 use serde::Serialize;
 
 use crate::exit::Failure;
-use crate::print::{Stream, count};
+use crate::print::count;
 use crate::setup::Setup;
 use crate::sizes;
 
@@ -80,12 +80,13 @@ fn want(listed: &Listed, index: u16) -> kiln_stripe::Result<DamagedObject> {
 impl Planned {
     /// Says it; as JSON only where that is all the command does.
     pub fn show(&self, alone: bool, setup: &Setup) -> Result<(), Failure> {
-        if setup.json {
-            return if alone { Stream::Stdout.json(self) } else { Ok(()) };
+        if alone || !setup.json {
+            setup.report(self, || self.text())?;
         }
-        if setup.quiet {
-            return Ok(());
-        }
+        Ok(())
+    }
+
+    fn text(&self) -> String {
         let of = if self.planned < self.shards {
             format!(" (the first {} planned)", self.planned)
         } else {
@@ -104,6 +105,6 @@ impl Planned {
             text += &format!(", which no plan gets below {}", sizes::show(bound));
         }
         text += &format!("; if all were copied {}\n", sizes::show(self.copied_max_node_load));
-        Stream::Stdout.text(&text)
+        text
     }
 }
