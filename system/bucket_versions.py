@@ -287,3 +287,187 @@ def kills(rig):
         looked += model.look(rig.client(), "swept")
         print(f"buckets: swept {json.loads(done.stdout)['removed']} pieces", flush=True)
     print(f"buckets: {KILLS} kills, {looked} versions looked at: each is whole", flush=True)
+
+
+def locks(rig, port):
+    """Locked versions stay: by S3, by races of two servers, and by the commands of the pool."""
+    import datetime
+    client, bucket = rig.client(), "locked"
+    client.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
+    soon = lambda days: (datetime.datetime.now(datetime.timezone.utc)
+                         + datetime.timedelta(days=days))
+    put = lambda key, **more: client.put_object(Bucket=bucket, Key=key, Body=key.encode() * 20_000,
+                                                **more)["VersionId"]
+    delete = lambda key, one, **more: status_of(lambda: client.delete_object(
+        Bucket=bucket, Key=key, VersionId=one, **more))[0]
+    refused = status_of(lambda: enabled(client, bucket, "Suspended"))
+    assert refused == (409, "InvalidBucketState"), refused
+    fixed = put("fixed", ObjectLockMode="COMPLIANCE", ObjectLockRetainUntilDate=soon(2))
+    governed = put("governed", ObjectLockMode="GOVERNANCE", ObjectLockRetainUntilDate=soon(2))
+    held = put("held", ObjectLockLegalHoldStatus="ON")
+    writer = json.loads(rig.kiln("s3", "key", "create", "writer", "--write", bucket, "--json"))
+    writer = rig.client(1, key=writer)
+    for key, one in (("fixed", fixed), ("governed", governed), ("held", held)):
+        assert delete(key, one) == 403, key
+        # A put over it, and a deletion without an id, take nothing away.
+        put(key)
+        client.delete_object(Bucket=bucket, Key=key)
+        assert delete(key, one) == 403, key
+    assert delete("fixed", fixed, BypassGovernanceRetention=True) == 403
+    place = {"Bucket": bucket, "Key": "governed", "VersionId": governed}
+    assert status_of(lambda: writer.delete_object(
+        **place, BypassGovernanceRetention=True))[0] == 403
+    shorter = {"Mode": "COMPLIANCE", "RetainUntilDate": soon(1)}
+    assert status_of(lambda: client.put_object_retention(
+        Bucket=bucket, Key="fixed", VersionId=fixed, Retention=shorter,
+        BypassGovernanceRetention=True))[0] == 403
+    client.put_object_retention(Bucket=bucket, Key="fixed", VersionId=fixed, Retention={
+        "Mode": "COMPLIANCE", "RetainUntilDate": soon(3)})
+    # Of a hold and a deletion at once one is refused, or the deletion was first.
+    other = rig.client(1, port)
+    for turn in range(12):
+        one, key = put(f"r{turn}"), f"r{turn}"
+        if turn % 2:
+            put(key)
+        ends = [None, None]
+
+        def hold(key=key, one=one, ends=ends):
+            ends[0] = status_of(lambda: other.put_object_legal_hold(
+                Bucket=bucket, Key=key, VersionId=one, LegalHold={"Status": "ON"}))[0]
+
+        def drop(key=key, one=one, ends=ends):
+            ends[1] = delete(key, one)
+
+        threads = [threading.Thread(target=call) for call in (hold, drop)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        there = status_of(lambda: client.get_object(Bucket=bucket, Key=key, VersionId=one))[0]
+        assert (ends[0] == 200) == (there == 200), (turn, ends, there)
+    # The commands of the pool do not touch what buckets are made of.
+    names = rig.kiln("ls", ".s3/").split()
+    for words in (["rm", *[name for name in names if name.startswith(".s3/d/")][:2]],
+                  ["mv", names[0], "elsewhere"]):
+        done = subprocess.run([str(rig.program), *words], cwd=rig.folder, check=False, text=True,
+                              capture_output=True, timeout=60)
+        assert done.returncode != 0 and ".s3/" in done.stderr, (words, done)
+    rig.kiln("pool", "prune")
+    assert set(names) <= set(rig.kiln("ls", ".s3/").split())
+    for key, one in (("fixed", fixed), ("governed", governed), ("held", held)):
+        body = client.get_object(Bucket=bucket, Key=key, VersionId=one)["Body"].read()
+        assert body == key.encode() * 20_000, key
+    assert delete("governed", governed, BypassGovernanceRetention=True) == 200
+    client.put_object_legal_hold(Bucket=bucket, Key="held", VersionId=held,
+                                 LegalHold={"Status": "OFF"})
+    assert delete("held", held) == 200
+    client.put_object_lock_configuration(Bucket=bucket, ObjectLockConfiguration={
+        "ObjectLockEnabled": "Enabled",
+        "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}})
+    one = put_parts(client, bucket, "parts", b"x" * MIB)
+    assert client.head_object(Bucket=bucket, Key="parts")["ObjectLockMode"] == "GOVERNANCE"
+    assert delete("parts", one) == 403
+    print("buckets: locked versions stay; holds and deletions at once agree", flush=True)
+
+
+def lifecycles(rig):
+    """Objects, versions, markers and uploads expire by rule, and locked versions do not."""
+    client, bucket = rig.client(), "aging"
+    client.create_bucket(Bucket=bucket, ObjectLockEnabledForBucket=True)
+    plain = "aging-plain"
+    client.create_bucket(Bucket=plain)
+    rules = [
+        {"ID": "logs", "Status": "Enabled", "Prefix": "log/", "Expiration": {"Days": 3}},
+        {"ID": "big", "Status": "Enabled", "Expiration": {"Days": 2}, "Filter": {"And": {
+            "Prefix": "x/", "ObjectSizeGreaterThan": 99, "Tags": [{"Key": "t", "Value": "1"}]}}},
+        {"ID": "old", "Status": "Enabled", "Filter": {}, "NoncurrentVersionExpiration": {
+            "NoncurrentDays": 5, "NewerNoncurrentVersions": 1},
+         "AbortIncompleteMultipartUpload": {"DaysAfterInitiation": 4}},
+        {"ID": "ends", "Status": "Enabled", "Filter": {}, "Expiration": {
+            "ExpiredObjectDeleteMarker": True}},
+        {"ID": "off", "Status": "Disabled", "Filter": {}, "Expiration": {"Days": 1}}]
+    for one in (bucket, plain):
+        client.put_bucket_lifecycle_configuration(Bucket=one,
+                                                  LifecycleConfiguration={"Rules": rules})
+        for key, size, tags in (("log/a", 10, ""), ("x/big", 100_000, "t=1"), ("x/other", 100, ""),
+                                ("x/small", 99, "t=1"), ("y", 10, "t=1")):
+            client.put_object(Bucket=one, Key=key, Body=b"z" * size, Tagging=tags)
+    assert 'rule-id="logs"' in client.head_object(Bucket=plain, Key="log/a")["Expiration"]
+    ids = [client.put_object(Bucket=bucket, Key="v", Body=f"{at}".encode() * 9000)["VersionId"]
+           for at in range(5)]
+    client.put_object_legal_hold(Bucket=bucket, Key="v", VersionId=ids[1],
+                                 LegalHold={"Status": "ON"})
+    client.create_multipart_upload(Bucket=plain, Key="open")
+
+    def swept(days):
+        words = ["faketime", "-f", f"+{days}d", str(rig.program), "-q", "s3", "sweep", "--json"]
+        done = subprocess.run(words, cwd=rig.folder, check=True, timeout=300, text=True,
+                              stdout=subprocess.PIPE)
+        return json.loads(done.stdout)["expired"]
+
+    keys = lambda one: [entry["Key"] for entry in client.list_objects_v2(Bucket=one)["Contents"]]
+    expired = json.loads(rig.kiln("s3", "sweep", "--json"))["expired"]
+    assert expired == 0 and len(keys(plain)) == 5, (expired, keys(plain))
+    if shutil.which("faketime") is None:
+        print("buckets: SKIPPED: lifecycles: faketime is not to be had here", flush=True)
+        return
+    assert swept(1) == 0
+    alone = client.put_object(Bucket=bucket, Key="m", Body=b"")["VersionId"]
+    client.delete_object(Bucket=bucket, Key="m")
+    client.delete_object(Bucket=bucket, Key="m", VersionId=alone)
+    swept(9)
+    assert keys(plain) == ["x/other", "x/small", "y"], keys(plain)
+    assert "Uploads" not in client.list_multipart_uploads(Bucket=plain)
+    assert keys(bucket) == ["v", "x/other", "x/small", "y"], keys(bucket)
+    found = [one for one in listed(client, bucket) if one[0] == "v"]
+    assert [one[1] for one in found] == [ids[4], ids[3], ids[1]], (found, ids)
+    while swept(40):
+        pass
+    left = {one[0] for one in listed(client, bucket)}
+    # Of log/a and x/big a version stays under its marker; nothing but a marker was left of m.
+    assert left == {"log/a", "v", "x/big", "x/other", "x/small", "y"}, left
+    print("buckets: lifecycles: objects, versions, markers, uploads expire; locked ones stay",
+          flush=True)
+
+
+def other_origins(rig):
+    """Pages of other origins get headers where a rule of the bucket says so."""
+    import urllib.error
+    import urllib.request
+    client = rig.client()
+    client.create_bucket(Bucket="pages")
+    client.put_object(Bucket="pages", Key="k", Body=b"x")
+    url = f"http://127.0.0.1:{rig.port}/pages/k"
+
+    def asked(method, **headers):
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(url, method=method, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.headers
+        except urllib.error.HTTPError as error:
+            return error.code, error.headers
+
+    page = {"Origin": "https://w.example.org"}
+    assert asked("OPTIONS", **page, Access_Control_Request_Method="GET")[0] == 403
+    client.put_bucket_cors(Bucket="pages", CORSConfiguration={"CORSRules": [
+        {"AllowedMethods": ["GET", "PUT"], "AllowedOrigins": ["https://*.example.org"],
+         "AllowedHeaders": ["x-amz-*"], "ExposeHeaders": ["ETag"], "MaxAgeSeconds": 60}]})
+    code, headers = asked("OPTIONS", **page, Access_Control_Request_Method="PUT",
+                          Access_Control_Request_Headers="X-Amz-Date")
+    assert code == 200 and headers["Access-Control-Allow-Origin"] == page["Origin"], headers
+    assert headers["Access-Control-Allow-Headers"] == "x-amz-date"
+    assert headers["Access-Control-Max-Age"] == "60", headers
+    for more in ({"Access_Control_Request_Method": "DELETE"}, {
+            "Access_Control_Request_Method": "GET", "Access_Control_Request_Headers": "range"}):
+        assert asked("OPTIONS", **page, **more)[0] == 403, more
+    assert asked("OPTIONS", **page)[0] == 400
+    code, headers = asked("GET", **page)
+    assert code == 403 and headers["Access-Control-Allow-Origin"] == page["Origin"], headers
+    rig.kiln("s3", "bucket", "public", "pages")
+    code, headers = asked("GET", **page)
+    assert code == 200 and headers["Access-Control-Expose-Headers"] == "ETag", headers
+    assert "Access-Control-Allow-Origin" not in asked("GET", Origin="https://other.org")[1]
+    client.delete_bucket_cors(Bucket="pages")
+    assert "Access-Control-Allow-Origin" not in asked("GET", **page)[1]
+    print("buckets: pages of other origins, by the rules of a bucket", flush=True)

@@ -38,7 +38,8 @@ CORE_GROUPS = re.compile(
     r"(Uns|S)ignedStreamin")
 OTHER_GROUPS = re.compile(
     r"CreateBucket|HeadBucket|ListBuckets|DeleteBucket|GetBucketLocation|GetObjectAttributes|"
-    r"ListObjectVersions|(Put|Get|Delete)(Object|Bucket)(Tagging|Policy)|GetBucketAcl|PutBucketAcl|"
+    r"ListObjectVersions|Versioning_|(Get|Put)BucketVersioning|GetBucketAcl|PutBucketAcl|"
+    r"(Put|Get|Delete)(Object|Bucket)(Tagging|Policy)|"
     r"PublicBucket|Router|Server|PutBucketCors|GetBucketCors|PutObjectLock|PutObjectRetention|"
     r"GetObjectRetention|PutObjectLegalHold|GetObjectLegalHold|WORMProtection|AccessControl_|"
     r"PostObject|PreflightOPTIONS|NotImplemented|PutBucketWebsite|GetBucketWebsite")
@@ -127,14 +128,26 @@ def versitygw(folder, cache, rig, core, only=()):
 
 
 def empty(client):
-    """Removes what a case left."""
-    for bucket in client.list_buckets()["Buckets"]:
-        pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket["Name"])
-        for page in pages:
-            objects = [{"Key": entry["Key"]} for entry in page.get("Contents", [])]
-            if objects:
-                client.delete_objects(Bucket=bucket["Name"], Delete={"Objects": objects})
-        client.delete_bucket(Bucket=bucket["Name"])
+    """Removes what a case left, but for what is locked for longer."""
+    from botocore.exceptions import ClientError
+    for bucket in (one["Name"] for one in client.list_buckets()["Buckets"]):
+        for page in client.get_paginator("list_object_versions").paginate(Bucket=bucket):
+            entries = page.get("Versions", []) + page.get("DeleteMarkers", [])
+            objects = [{name: one[name] for name in ("Key", "VersionId")} for one in entries]
+            for _ in range(2 if objects else 0):
+                done = client.delete_objects(Bucket=bucket, Delete={"Objects": objects},
+                                             BypassGovernanceRetention=True)
+                for one in done.get("Errors", []):
+                    try:
+                        client.put_object_legal_hold(
+                            Bucket=bucket, Key=one["Key"], VersionId=one["VersionId"],
+                            LegalHold={"Status": "OFF"})
+                    except ClientError:
+                        pass
+        try:
+            client.delete_bucket(Bucket=bucket)
+        except ClientError:
+            pass
 
 
 def known():

@@ -9,7 +9,7 @@ use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
 use crate::names::{self, OBJECTS};
 use crate::policy;
-use crate::record::BucketRecord;
+use crate::record::{BucketRecord, Versioning};
 
 /// A bucket as a listing shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,11 +25,16 @@ pub struct Bucket {
 }
 
 impl Gate {
-    /// Makes a bucket that belongs to an access key.
+    /// Makes a bucket that belongs to an access key; `settings`: its documents.
     ///
     /// # Errors
     /// [`Code::BucketAlreadyOwnedByYou`], [`Code::BucketAlreadyExists`]; the pool's errors.
-    pub fn create_bucket(&self, name: &str, owner: &AccessKey) -> Result<()> {
+    pub fn create_bucket(
+        &self,
+        name: &str,
+        owner: &AccessKey,
+        settings: BTreeMap<String, String>,
+    ) -> Result<()> {
         names::check_bucket(name)?;
         let mut id = fresh_id();
         id.truncate(16);
@@ -38,7 +43,7 @@ impl Gate {
             created_ms: now_ms(),
             removing: false,
             owner: owner.id.clone(),
-            settings: BTreeMap::new(),
+            settings,
         };
         match self.write(&names::bucket(name), &record, &[], None)? {
             Written::Done(_) => Ok(()),
@@ -57,7 +62,8 @@ impl Gate {
     /// Sets or removes a document of a bucket.
     ///
     /// # Errors
-    /// [`Code::NoSuchBucket`]; the pool's errors.
+    /// [`Code::NoSuchBucket`]; [`Code::InvalidBucketState`]: object lock needs versioning; the
+    /// pool's errors.
     pub(crate) fn set(&self, bucket: &str, name: &str, document: Option<&str>) -> Result<()> {
         for _ in 0..RETRIES {
             let Seen { mut record, run, .. } = self.see_bucket(bucket)?;
@@ -67,6 +73,11 @@ impl Gate {
             };
             if had.as_deref() == document {
                 return Ok(());
+            }
+            let locked = record.settings.contains_key("object-lock");
+            if locked && record.versioning() != Versioning::Enabled {
+                let why = "bucket: object lock is only with versioning that is enabled";
+                return Err(GateError::new(Code::InvalidBucketState, why));
             }
             if let Written::Done(_) = self.write(&names::bucket(bucket), &record, &[], Some(run))? {
                 return Ok(());

@@ -3,6 +3,7 @@
 mod stubs;
 mod tags;
 mod buckets;
+mod locks;
 mod heads;
 mod reads;
 mod writes;
@@ -18,6 +19,7 @@ use crate::access::{ANY_BUCKET, AccessKey, Right};
 use crate::digest::Kind;
 use crate::error::{Code, GateError, Result};
 use crate::gate::Gate;
+use crate::lifecycle;
 use crate::payload::{Announced, Payload};
 use crate::policy;
 use crate::record::{BucketRecord, NULL, ObjectRecord, Versioning};
@@ -177,7 +179,7 @@ impl Call<'_> {
             (&Method::GET, Some("uploads")) => self.list_uploads(bucket),
             (&Method::GET, Some("versions")) => self.list_versions(bucket),
             (&Method::POST, Some("delete")) => self.delete_many(bucket),
-            (method, Some(name @ ("policy" | "tagging" | "versioning"))) => {
+            (method, Some(name)) if settings::NAMES.contains(&name) => {
                 self.setting(method, bucket, name)
             }
             (method, Some(stub)) => self.bucket_stub(method, bucket, stub),
@@ -207,6 +209,9 @@ impl Call<'_> {
             (&Method::PUT, None) => self.put_object(),
             (&Method::DELETE, None) => self.delete_object(),
             (method, Some("tagging")) => self.object_tags(method),
+            (method, Some(name @ ("retention" | "legal-hold"))) => {
+                self.object_lock(method, name == "legal-hold")
+            }
             (&Method::DELETE, Some("uploadId")) => self.abort_upload(),
             (&Method::POST, Some("uploads")) => self.begin_upload(),
             (&Method::POST, Some("uploadId")) => self.complete_upload(),
@@ -225,6 +230,14 @@ fn checked_id(id: &str) -> Result<&str> {
             let why = "versionId: it is null, or 32 hex digits";
             Err(GateError::new(Code::InvalidArgument, why))
         }
+    }
+}
+
+/// Adds when an object expires, where a rule of its bucket says so.
+fn with_expiry(reply: Reply, at: &BucketRecord, key: &str, record: &ObjectRecord) -> Reply {
+    match lifecycle::expiry(at, key, record) {
+        Some(expiry) => reply.with("x-amz-expiration", expiry),
+        None => reply,
     }
 }
 

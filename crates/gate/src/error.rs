@@ -64,7 +64,8 @@ macro_rules! codes {
 }
 
 codes! {
-    AccessDenied = 403, AuthorizationHeaderMalformed = 400, AuthorizationQueryParametersError = 400,
+    AccessDenied = 403, AccessForbidden = 403,
+    AuthorizationHeaderMalformed = 400, AuthorizationQueryParametersError = 400,
     BadDigest = 400, BadRequest = 400, InternalError = 500, InvalidArgument = 400,
     InvalidRequest = 400, InvalidTag = 400, MalformedPolicy = 400,
     NoSuchPublicAccessBlockConfiguration = 404, NoSuchWebsiteConfiguration = 404,
@@ -75,6 +76,9 @@ codes! {
         is shared by all users of the system. Please select a different name and try again.",
     BucketAlreadyOwnedByYou = 409 "Your previous request to create the named bucket succeeded and \
         you already own it.",
+    InvalidBucketState = 409 "The request is not valid with the current state of the bucket.",
+    InvalidRetentionPeriod = 400, NoSuchObjectLockConfiguration = 404 "The specified object does \
+        not have a ObjectLock configuration",
     BucketNotEmpty = 409 "The bucket you tried to delete is not empty.",
     EntityTooLarge = 400 "Your proposed upload exceeds the maximum allowed object size.",
     EntityTooSmall = 400 "Your proposed upload is smaller than the minimum allowed size",

@@ -78,6 +78,8 @@ impl Gate {
             headers: new.headers,
             meta: new.meta,
             tags: new.tags,
+            retention: new.lock.retention,
+            hold: new.lock.hold,
             checksum_kind: checksum_kind.map(|kind| kind.name().to_owned()),
             checksum_full: full,
             completing: false,
@@ -327,6 +329,8 @@ fn whole(
         parts,
         upload: Some(of.id.to_owned()),
         tags: upload.tags.clone(),
+        retention: upload.retention,
+        hold: upload.hold,
         ..ObjectRecord::default()
     })
 }

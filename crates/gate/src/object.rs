@@ -12,7 +12,7 @@ use crate::digest::{self, Digests, Kind};
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, Seen, fresh_id, now_ms};
 use crate::names;
-use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord};
+use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord, Retention};
 
 /// Blocks that wait between the reading and the writing side of a copy.
 const COPY_BLOCKS: usize = 4;
@@ -57,8 +57,19 @@ pub struct NewObject {
     pub meta: BTreeMap<String, String>,
     /// Tags.
     pub tags: BTreeMap<String, String>,
+    /// Retention and legal hold.
+    pub lock: Lock,
     /// Demands on what is there.
     pub conditions: Conditions,
+}
+
+/// Retention and legal hold of a version that is to be.
+#[derive(Clone, Debug, Default)]
+pub struct Lock {
+    /// Retention; none: that of the bucket.
+    pub retention: Option<Retention>,
+    /// Legal hold.
+    pub hold: Option<bool>,
 }
 
 /// Data that is on its way from a client; its end comes only when all of it was verified.
@@ -112,7 +123,7 @@ impl Gate {
             });
         }
         let (md5, checksum) = body.verified();
-        let NewObject { headers, meta, tags, conditions } = new;
+        let NewObject { headers, meta, tags, lock, conditions } = new;
         let record = ObjectRecord {
             size,
             etag: digest::hex(&md5),
@@ -122,6 +133,8 @@ impl Gate {
             checksum,
             parts,
             tags,
+            retention: lock.retention,
+            hold: lock.hold,
             ..ObjectRecord::default()
         };
         self.commit((bucket, at, key), &record, &small, &conditions)

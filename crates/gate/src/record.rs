@@ -52,6 +52,12 @@ pub struct ObjectRecord {
     /// It is a delete marker: the object is not there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub marker: bool,
+    /// Retention: until when it is not removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
+    /// True while a legal hold keeps it; none: that was never said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<bool>,
     /// Versions before this one, the newest last: the last words of their records' names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<String>,
@@ -62,6 +68,25 @@ impl ObjectRecord {
     pub fn id(&self) -> &str {
         self.version.as_deref().unwrap_or(NULL)
     }
+}
+
+/// The way in which a version is retained.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// An owner of the bucket may end it.
+    Governance,
+    /// Nothing but time ends it.
+    Compliance,
+}
+
+/// Retention of a version.
+#[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    /// The way.
+    pub mode: Mode,
+    /// Its end, in ms since 1970.
+    pub until_ms: u64,
 }
 
 /// A checksum that a client gave and the server verified.
@@ -110,6 +135,12 @@ pub struct UploadRecord {
     /// Tags of the object that it will be.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
+    /// Retention of the object that it will be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retention: Option<Retention>,
+    /// Legal hold of the object that it will be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<bool>,
     /// Algorithm of checksums that the client announced.
     pub checksum_kind: Option<String>,
     /// They are to be of the whole object.
@@ -134,6 +165,11 @@ pub struct BucketRecord {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
 }
+
+/// The document of a bucket that keeps versions.
+pub(crate) const VERSIONED: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n\
+    <VersioningConfiguration xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">\
+    <Status>Enabled</Status></VersioningConfiguration>";
 
 /// The way in which a bucket keeps versions.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

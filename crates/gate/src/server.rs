@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use http::Response;
@@ -198,7 +198,12 @@ async fn look_after(shared: Arc<Shared>, mut stopped: watch::Receiver<bool>) {
         let due = swept.elapsed() > SWEEP;
         let looked = tokio::task::spawn_blocking(move || {
             gate.look_for_nodes()?;
-            if due { gate.sweep(now_ms()).map(drop) } else { Ok(()) }
+            if due {
+                let expired = gate.expire(now_ms());
+                gate.sweep(now_ms())?;
+                expired?;
+            }
+            Ok::<(), GateError>(())
         });
         if due {
             swept = Instant::now();
@@ -287,6 +292,9 @@ async fn serve(
     }
 }
 
+/// Headers for pages of other origins.
+type Cors = Vec<(&'static str, String)>;
+
 /// Serves one request.
 async fn handle(
     shared: Arc<Shared>,
@@ -297,13 +305,17 @@ async fn handle(
     let (head, body) = request.into_parts();
     let (method, path, key) = (head.method.clone(), head.uri.path().to_owned(), key_of(&head));
     let received = http_body::Body::size_hint(&body).exact().unwrap_or(0);
-    let answered = answer(&shared, head, body, &id).await;
-    let (reply, body) = answered.unwrap_or_else(|error| {
+    let cors = Arc::new(OnceLock::new());
+    let answered = answer(&shared, head, body, &id, &cors).await;
+    let (mut reply, body) = answered.unwrap_or_else(|error| {
         if error.code.status() >= 500 {
             tracing::warn!(%method, path, %error, id, "request failed");
         }
         (Reply::error(&error, &path, &id), None)
     });
+    for (name, value) in cors.get().into_iter().flatten() {
+        reply = reply.with(name, value);
+    }
     let (status, millis) = (reply.status, begun.elapsed().as_millis() as u64);
     let sent = match &body {
         Some(body) => http_body::Body::size_hint(body).exact().unwrap_or(0),
@@ -348,6 +360,7 @@ async fn answer(
     head: http::request::Parts,
     body: Incoming,
     id: &str,
+    cors: &Arc<OnceLock<Cors>>,
 ) -> Result<(Reply, Option<Body>)> {
     let busy = || GateError::new(Code::SlowDown, "the server has as many requests as it may");
     let slot = tokio::time::timeout(shared.limits.idle, Arc::clone(&shared.slots).acquire_owned());
@@ -357,9 +370,17 @@ async fn answer(
     let (reply, replied) = oneshot::channel();
     let outbox = Outbox::new(reply, shared.limits.idle);
     let feeding = tokio::spawn(forward(body, feeder, shared.limits.idle));
-    let (working, id) = (Arc::clone(shared), id.to_owned());
+    let (working, id, cors) = (Arc::clone(shared), id.to_owned(), Arc::clone(cors));
     let work = tokio::task::spawn_blocking(move || {
         let _slot = slot;
+        if req.method == http::Method::OPTIONS {
+            let headers = working.gate.preflight(&req)?;
+            return Ok(headers
+                .into_iter()
+                .fold(Reply::new(200), |reply, (name, value)| reply.with(name, value)));
+        }
+        // Before anything is sent.
+        let _ = cors.set(working.gate.cors(&req));
         call(&working, &req, inbox, outbox, &id)
     });
     match replied.await {

@@ -26,6 +26,11 @@ pub(crate) fn parse_http(text: &str) -> Option<u64> {
     seconds(time)
 }
 
+/// Milliseconds since 1970 of a document's time.
+pub(crate) fn parse_iso(text: &str) -> Option<u64> {
+    u64::try_from(text.parse::<Timestamp>().ok()?.as_millisecond()).ok()
+}
+
 /// Seconds since 1970 of a signature's time, as `20130524T000000Z`.
 pub(crate) fn parse_basic(text: &str) -> Option<u64> {
     seconds(strtime::parse("%Y%m%dT%H%M%SZ", text).ok()?.to_datetime().ok()?)
@@ -52,6 +57,8 @@ mod tests {
         assert_eq!(parse_http("Fri, 24 May 2013 00:00:00 GMT"), Some(1_369_353_600));
         assert_eq!(parse_basic("20130524T000000Z"), Some(1_369_353_600));
         assert_eq!(basic(1_369_353_600), "20130524T000000Z");
+        assert_eq!(parse_iso("2013-05-24T00:00:00.007Z"), Some(1_369_353_600_007));
+        assert_eq!(parse_iso("2013-05-24T00:00:00"), None);
         assert_eq!((parse_http("now"), parse_basic("2013")), (None, None));
     }
 }

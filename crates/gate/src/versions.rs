@@ -9,6 +9,7 @@
 
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh, fresh_id, now_ms};
+use crate::lock;
 use crate::names;
 use crate::object::{Conditions, data_names};
 use crate::record::{BucketRecord, NULL, ObjectRecord, UploadRecord, Versioning};
@@ -255,40 +256,63 @@ impl Gate {
                 }
             }
             let mut record = record.clone();
+            record.retention = record.retention.or_else(|| lock::default_of(at, now_ms()));
             let turn = self.succeed((at, key), seen, &mut record)?;
             Ok((Some(Turn { record: Some((record.clone(), small.to_vec())), ..turn }), record))
         })
     }
 
     /// Removes an object, or makes a delete marker of it where the bucket keeps versions; or
-    /// removes one version.
+    /// removes one version; `bypass`: past governance.
     ///
     /// # Errors
-    /// [`Code::PreconditionFailed`]; the pool's errors.
+    /// [`Code::PreconditionFailed`]; [`Code::AccessDenied`] of a version that is locked; the pool's
+    /// errors.
     pub(crate) fn delete_object(
         &self,
         place: Place<'_>,
         id: Option<&str>,
         conditions: &Conditions,
+        bypass: bool,
     ) -> Result<Deleted> {
         names::check_key(place.2)?;
         self.turn(place, |seen, at| match id {
-            Some(id) => self.without(place, seen, id, conditions),
+            Some(id) => self.without(place, seen, id, (conditions, bypass)),
             None => {
                 conditions.check(visible(seen))?;
-                if at.versioning() == Versioning::Never {
-                    let own = |seen: &Seen<ObjectRecord>| data_names(&at.id, place.2, &seen.record);
-                    let gone = seen.map(own).unwrap_or_default();
-                    return Ok((Some(Turn { gone, ..Turn::default() }), Deleted::default()));
-                }
-                let mut marker = ObjectRecord { modified_ms: now_ms(), ..Default::default() };
-                marker.marker = true;
-                let turn = self.succeed((at, place.2), seen, &mut marker)?;
-                let version = Some(marker.id().to_owned());
-                let turn = Turn { record: Some((marker, Vec::new())), ..turn };
-                Ok((Some(turn), Deleted { version, marker: true }))
+                self.marked((at, place.2), seen)
             }
         })
+    }
+
+    /// As [`Gate::delete_object`] of the object in force, if it is `due`; returns whether it was.
+    pub(crate) fn delete_if(
+        &self,
+        place: Place<'_>,
+        due: impl Fn(&ObjectRecord) -> bool,
+    ) -> Result<bool> {
+        self.turn(place, |seen, at| match visible(seen).is_some_and(&due) {
+            true => Ok((self.marked((at, place.2), seen)?.0, true)),
+            false => Ok((None, false)),
+        })
+    }
+
+    /// Removes the object in force, or puts a delete marker over it.
+    fn marked(
+        &self,
+        (at, key): (&BucketRecord, &str),
+        seen: Option<&Seen<ObjectRecord>>,
+    ) -> Turned<Deleted> {
+        if at.versioning() == Versioning::Never {
+            let gone = seen.map(|seen| data_names(&at.id, key, &seen.record)).unwrap_or_default();
+            return Ok((Some(Turn { gone, ..Turn::default() }), Deleted::default()));
+        }
+        let (modified_ms, marker) = (now_ms(), true);
+        let mut marker = ObjectRecord { modified_ms, marker, ..ObjectRecord::default() };
+        let turn = self.succeed((at, key), seen, &mut marker)?;
+        let version = Some(marker.id().to_owned());
+        let turn = Turn { record: Some((marker, Vec::new())), ..turn };
+        Ok((Some(turn), Deleted { version, marker: true }))
     }
 
     /// Removes one version: that before it takes its place if it was in force.
@@ -297,7 +321,7 @@ impl Gate {
         (_, at, key): Place<'_>,
         seen: Option<&Seen<ObjectRecord>>,
         id: &str,
-        conditions: &Conditions,
+        (conditions, bypass): (&Conditions, bool),
     ) -> Turned<Deleted> {
         let name = |word: &str| names::version(&at.id, key, word);
         let none = Deleted { version: Some(id.to_owned()), marker: false };
@@ -309,6 +333,7 @@ impl Gate {
         let deleted = |record: &ObjectRecord| Deleted { marker: record.marker, ..none.clone() };
         if seen.record.id() == id {
             conditions.check(visible(Some(seen)))?;
+            lock::check_removal(&seen.record, now_ms(), bypass)?;
             let mut gone = data_names(&at.id, key, &seen.record);
             while let Some(word) = history.pop() {
                 gone.push(name(&word));
@@ -328,6 +353,9 @@ impl Gate {
         let mut gone = vec![name(&word)];
         let old = self.see::<ObjectRecord>(&gone[0])?;
         conditions.check(visible(old.as_ref()))?;
+        if let Some(old) = &old {
+            lock::check_removal(&old.record, now_ms(), bypass)?;
+        }
         let end = old.as_ref().map_or(none.clone(), |old| deleted(&old.record));
         gone.extend(old.iter().flat_map(|old| data_names(&at.id, key, &old.record)));
         let record = ObjectRecord { history, ..seen.record.clone() };

@@ -105,6 +105,15 @@ impl Element {
         self.children.iter().find(|child| child.name == name).map(|child| child.text.trim())
     }
 
+    /// Returns the element as text.
+    pub(crate) fn to_text(&self) -> String {
+        let inner = match self.children.is_empty() {
+            true => escaped(self.text.trim()).into_owned(),
+            false => self.children.iter().map(Element::to_text).collect(),
+        };
+        format!("<{0}>{inner}</{0}>", self.name)
+    }
+
     /// Returns the children of a name.
     pub(crate) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Element> {
         self.children.iter().filter(move |child| child.name == name)

@@ -1,10 +1,14 @@
 //! Buckets as a whole.
 
+use std::collections::BTreeMap;
+
 use crate::access::Right;
 use crate::calls::{Call, checked_id, stubs};
 use crate::error::{Code, GateError, Result};
+use crate::lock;
 use crate::names;
 use crate::object::Conditions;
+use crate::record::VERSIONED;
 use crate::reply::Reply;
 use crate::times;
 use crate::xml::Writer;
@@ -65,15 +69,17 @@ impl Call<'_> {
             return Err(self.denied(bucket));
         }
         stubs::refuse_unkept(self.req)?;
-        if self.req.header("x-amz-bucket-object-lock-enabled") == Some("true") {
-            let why = "object lock: the server does not have it";
-            return Err(GateError::new(Code::NotImplemented, why));
+        let mut settings = BTreeMap::new();
+        let lock = self.req.header("x-amz-bucket-object-lock-enabled");
+        if lock.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            settings.insert("object-lock".to_owned(), lock::ENABLED.to_owned());
+            settings.insert("versioning".to_owned(), VERSIONED.to_owned());
         }
         if self.req.header("content-length").is_some_and(|length| length != "0") {
             // Any place is as good as another.
             self.document("CreateBucketConfiguration", true)?;
         }
-        self.gate.create_bucket(bucket, &self.key)?;
+        self.gate.create_bucket(bucket, &self.key, settings)?;
         Ok(Reply::new(200).with("location", format!("/{bucket}")))
     }
 
@@ -86,7 +92,7 @@ impl Call<'_> {
     pub(super) fn delete_many(&mut self, bucket: &str) -> Result<Reply> {
         let at = self.need(bucket, Right::Write)?;
         let request = self.document("Delete", true)?;
-        let quiet = request.child("Quiet") == Some("true");
+        let (quiet, bypass) = (request.child("Quiet") == Some("true"), self.bypasses(bucket)?);
         let objects: Vec<_> = request.all("Object").collect();
         if objects.is_empty() || objects.len() > MAX_DELETED {
             let why = "document: it names no object, or more than 1000";
@@ -101,7 +107,8 @@ impl Call<'_> {
             let id = object.child("VersionId").filter(|id| !id.is_empty());
             let checked = id.map(checked_id).transpose();
             let place = (bucket, &at, key);
-            match checked.and_then(|id| self.gate.delete_object(place, id, &conditions)) {
+            let delete = |id| self.gate.delete_object(place, id, &conditions, bypass);
+            match checked.and_then(delete) {
                 Ok(_) if quiet => {}
                 Ok(end) => {
                     document.within("Deleted", |one| {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use crate::calls::locks::with_lock;
 use crate::error::{Code, GateError, Result};
 use crate::multipart::check_number;
 use crate::object::Conditions;
@@ -243,6 +244,7 @@ pub(super) fn answer(req: &Request, record: &ObjectRecord, wanted: &Wanted) -> R
     if req.number("partNumber").is_ok_and(|number| number.is_some()) && record.upload.is_some() {
         reply = reply.with("x-amz-mp-parts-count", record.parts.len().to_string());
     }
+    reply = with_lock(reply, record);
     let asked = req.header("x-amz-checksum-mode") == Some("ENABLED");
     match &record.checksum {
         Some(checksum) if asked && !wanted.partial => {

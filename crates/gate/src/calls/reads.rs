@@ -5,7 +5,7 @@ use std::io::Write;
 
 use kiln_stripe::PoolError;
 
-use crate::calls::{Call, heads, with_version};
+use crate::calls::{Call, heads, with_expiry, with_version};
 use crate::error::{Code, GateError, Result};
 use crate::gate::Seen;
 use crate::record::{BucketRecord, ObjectRecord};
@@ -71,6 +71,7 @@ impl Call<'_> {
         let wanted = heads::wanted(self.req, &seen.record)?;
         let length = wanted.range.end - wanted.range.start;
         let reply = heads::answer(self.req, &seen.record, &wanted);
+        let reply = with_expiry(reply, &at, self.req.place().1, &seen.record);
         Ok(with_version(reply, &at, &seen.record).with("content-length", length.to_string()))
     }
 
@@ -84,6 +85,7 @@ impl Call<'_> {
             }
             let wanted = heads::wanted(self.req, &seen.record)?;
             let head = heads::answer(self.req, &seen.record, &wanted);
+            let head = with_expiry(head, &at, key, &seen.record);
             let head = with_version(head, &at, &seen.record);
             let length = wanted.range.end - wanted.range.start;
             if length == 0 {

@@ -1,13 +1,21 @@
-//! Documents of buckets that clients set and get back: policy, tags, versioning.
+//! Documents of buckets that clients set and get back: policy, tags, versioning, object
+//! lock, lifecycle, rules for other origins.
 
 use http::Method;
 
 use crate::access::Right;
 use crate::calls::{Call, not_allowed, stubs, tags};
+use crate::cors;
 use crate::error::{Code, GateError, Result};
+use crate::lifecycle;
+use crate::lock;
 use crate::policy;
 use crate::reply::Reply;
 use crate::xml::{self, Writer};
+
+/// The subresources that have a document.
+pub(super) const NAMES: [&str; 6] =
+    ["policy", "tagging", "versioning", "object-lock", "lifecycle", "cors"];
 
 impl Call<'_> {
     /// Reads, replaces or removes a document of a bucket.
@@ -30,12 +38,15 @@ impl Call<'_> {
                 match name {
                     "policy" => policy::check(&text, bucket)?,
                     "versioning" => text = versioning(&text)?,
+                    "object-lock" => lock::check(&text)?,
+                    "lifecycle" => text = lifecycle::parse(&text)?.1,
+                    "cors" => cors::check(&text)?,
                     _ => tags::check_bucket(text.as_bytes())?,
                 }
                 self.gate.set(bucket, name, Some(&text))?;
-                Ok(Reply::new(if name == "versioning" { 200 } else { 204 }))
+                Ok(Reply::new(if matches!(name, "policy" | "tagging") { 204 } else { 200 }))
             }
-            Method::DELETE if name != "versioning" => {
+            Method::DELETE if !matches!(name, "versioning" | "object-lock") => {
                 self.gate.set(bucket, name, None)?;
                 Ok(Reply::new(204))
             }

@@ -32,7 +32,7 @@ pub(super) fn unset(stub: &str) -> GateError {
         "policy" | "policyStatus" => Code::NoSuchBucketPolicy,
         "lifecycle" => Code::NoSuchLifecycleConfiguration,
         "cors" => Code::NoSuchCORSConfiguration,
-        "object-lock" | "retention" | "legal-hold" => Code::ObjectLockConfigurationNotFoundError,
+        "object-lock" => Code::ObjectLockConfigurationNotFoundError,
         "encryption" => Code::ServerSideEncryptionConfigurationNotFoundError,
         "tagging" => Code::NoSuchTagSet,
         "website" => Code::NoSuchWebsiteConfiguration,
@@ -93,8 +93,8 @@ impl Call<'_> {
             }
             (
                 &Method::DELETE,
-                "cors" | "encryption" | "lifecycle" | "ownershipControls" | "publicAccessBlock"
-                | "website" | "replication",
+                "encryption" | "ownershipControls" | "publicAccessBlock" | "website"
+                | "replication",
             ) => Ok(Reply::new(204)),
             _ => Err(not_implemented(stub)),
         }
@@ -107,7 +107,6 @@ impl Call<'_> {
         self.gate.version(&at, key, self.version_id()?)?;
         match (method, stub) {
             (&Method::GET, "acl") => Ok(self.acl()),
-            (&Method::GET, "retention" | "legal-hold") => Err(unset(stub)),
             (&Method::PUT, "acl") => self.set_acl(),
             (&Method::GET | &Method::PUT | &Method::POST, _) => Err(not_implemented(stub)),
             _ => Err(not_allowed()),
@@ -181,7 +180,6 @@ pub(super) fn refuse_unkept(req: &Request) -> Result<()> {
     check_ownership(req.header("x-amz-object-ownership"))?;
     let unkept = [
         "x-amz-server-side-encryption",
-        "x-amz-object-lock-",
         "x-amz-website-redirect-location",
         "x-amz-write-offset-bytes",
     ];

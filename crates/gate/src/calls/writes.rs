@@ -1,7 +1,7 @@
 //! Objects put, copied and removed.
 
 use crate::access::Right;
-use crate::calls::{Call, checked_id, heads, stubs, tags};
+use crate::calls::{Call, checked_id, heads, stubs, tags, with_expiry};
 use crate::digest::Kind;
 use crate::error::{Code, GateError, Result};
 use crate::gate::Seen;
@@ -57,7 +57,8 @@ impl Call<'_> {
         stubs::refuse_unkept(self.req)?;
         let (headers, meta) = heads::kept(self.req)?;
         let tags = tags::of_header(self.req)?;
-        Ok(NewObject { headers, meta, tags, conditions: heads::conditions(self.req)? })
+        let lock = self.lock_of(self.req.place().0)?;
+        Ok(NewObject { headers, meta, tags, lock, conditions: heads::conditions(self.req)? })
     }
 
     pub(super) fn put_object(&mut self) -> Result<Reply> {
@@ -68,14 +69,16 @@ impl Call<'_> {
         let mut payload = self.payload(Kind::Crc64Nvme)?;
         let record = gate.put_object((bucket, &at, key), new, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", record.etag));
-        Ok(with_checksum(with_new(reply, &record), record.checksum.as_ref()))
+        let reply = with_expiry(with_new(reply, &record), &at, key, &record);
+        Ok(with_checksum(reply, record.checksum.as_ref()))
     }
 
     pub(super) fn delete_object(&mut self) -> Result<Reply> {
         let (bucket, key) = self.req.place();
         let at = self.need(bucket, Right::Write)?;
         let conditions = heads::conditions(self.req)?;
-        let end = self.gate.delete_object((bucket, &at, key), self.version_id()?, &conditions)?;
+        let (place, bypass) = ((bucket, &at, key), self.bypasses(bucket)?);
+        let end = self.gate.delete_object(place, self.version_id()?, &conditions, bypass)?;
         let mut reply = Reply::new(204);
         if end.marker {
             reply = reply.with("x-amz-delete-marker", "true");

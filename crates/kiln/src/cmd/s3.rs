@@ -46,7 +46,8 @@ enum Action {
     /// List buckets, and open them to everybody's reads
     #[command(subcommand)]
     Bucket(Bucket),
-    /// Remove data of puts that were cut short a day ago or longer, as servers do each hour
+    /// Expire objects by the lifecycles of buckets, and remove data of puts that were cut short a
+    /// day ago or longer, as servers do each hour
     Sweep(List),
 }
 
@@ -166,6 +167,7 @@ struct Buckets {
 
 #[derive(Serialize)]
 struct Swept {
+    expired: usize,
     removed: usize,
 }
 
@@ -260,11 +262,17 @@ impl List {
 impl List {
     fn sweep(self, setup: &Setup) -> Result<Exit, Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let removed = buckets::gate(&self.pool, setup)?.sweep(now.as_millis() as u64)?;
-        match setup.json {
-            true => Stream::Stdout.json(&Swept { removed })?,
-            false => Stream::Stdout.text(&format!("{removed} pieces of data removed\n"))?,
+        let (gate, now_ms) = (buckets::gate(&self.pool, setup)?, now.as_millis() as u64);
+        let (expired, removed) = (gate.expire(now_ms)?, gate.sweep(now_ms)?);
+        if setup.json {
+            Stream::Stdout.json(&Swept { expired, removed })?;
+            return Ok(Exit::Done);
         }
+        let mut text = format!("{removed} pieces of data removed\n");
+        if expired > 0 {
+            text += &format!("{expired} objects, versions and uploads expired\n");
+        }
+        Stream::Stdout.text(&text)?;
         Ok(Exit::Done)
     }
 

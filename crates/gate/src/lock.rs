@@ -1,0 +1,157 @@
+//! Object lock: versions that stay until a time, or as long as they are held.
+
+use crate::error::{Code, GateError, Result};
+use crate::record::{BucketRecord, Mode, ObjectRecord, Retention};
+use crate::xml::{self, Element};
+
+const DAY_MS: u64 = 86_400_000;
+/// Most days of a bucket's retention.
+const MAX_DAYS: u64 = 36_500;
+
+/// The document of a bucket that was made with object lock.
+pub(crate) const ENABLED: &str = "<ObjectLockConfiguration>\
+    <ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>";
+
+fn malformed(why: &str) -> GateError {
+    GateError::new(Code::MalformedXML, format!("object lock: {why}"))
+}
+
+/// Reads a mode of retention.
+pub(crate) fn mode(text: Option<&str>) -> Result<Mode> {
+    match text {
+        Some("GOVERNANCE") => Ok(Mode::Governance),
+        Some("COMPLIANCE") => Ok(Mode::Compliance),
+        _ => Err(malformed("Mode is GOVERNANCE or COMPLIANCE")),
+    }
+}
+
+/// Refuses a bucket that was never given object lock.
+pub(crate) fn need(at: &BucketRecord) -> Result<()> {
+    match at.settings.contains_key("object-lock") {
+        true => Ok(()),
+        false => {
+            let why = "object lock: the bucket does not have it";
+            Err(GateError::new(Code::InvalidRequest, why))
+        }
+    }
+}
+
+/// Returns the mode and the time of a bucket's document, which new versions get.
+fn rule(document: &Element) -> Result<Option<(Mode, u64)>> {
+    if document.child("ObjectLockEnabled") != Some("Enabled") {
+        return Err(malformed("ObjectLockEnabled is Enabled"));
+    }
+    let Some(rule) = document.all("Rule").next() else { return Ok(None) };
+    let default = rule.all("DefaultRetention").next();
+    let default = default.ok_or_else(|| malformed("the rule has no DefaultRetention"))?;
+    let mode = mode(default.child("Mode"))?;
+    let (number, days) = match (default.child("Days"), default.child("Years")) {
+        (Some(days), None) => (days, 1),
+        (None, Some(years)) => (years, 365),
+        _ => return Err(malformed("DefaultRetention has either Days or Years")),
+    };
+    let number: i64 = number.parse().map_err(|_| malformed("Days or Years is no number"))?;
+    match u64::try_from(number).ok().and_then(|number| number.checked_mul(days)) {
+        Some(days @ 1..=MAX_DAYS) => Ok(Some((mode, days * DAY_MS))),
+        _ => {
+            let why = "object lock: Days or Years is not positive, or over 100 years";
+            Err(GateError::new(Code::InvalidRetentionPeriod, why))
+        }
+    }
+}
+
+/// Refuses a document that cannot be a bucket's.
+pub(crate) fn check(text: &str) -> Result<()> {
+    rule(&xml::parse(text.as_bytes(), "ObjectLockConfiguration")?).map(drop)
+}
+
+/// Returns the retention of a version that is made now.
+pub(crate) fn default_of(at: &BucketRecord, now_ms: u64) -> Option<Retention> {
+    let text = at.settings.get("object-lock")?;
+    let document = xml::parse(text.as_bytes(), "ObjectLockConfiguration").ok()?;
+    let (mode, ms) = rule(&document).ok()??;
+    Some(Retention { mode, until_ms: now_ms + ms })
+}
+
+/// Refuses the removal of a version that is held or retained; `bypass`: the client may end
+/// governance.
+pub(crate) fn check_removal(record: &ObjectRecord, now_ms: u64, bypass: bool) -> Result<()> {
+    let denied = |why: &str| Err(GateError::new(Code::AccessDenied, format!("version: {why}")));
+    match &record.retention {
+        _ if record.hold == Some(true) => denied("it is under a legal hold"),
+        Some(Retention { mode, until_ms })
+            if *until_ms > now_ms && (*mode == Mode::Compliance || !bypass) =>
+        {
+            denied("it is retained; governance is ended by an owner who bypasses it")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a change of retention that shortens it.
+pub(crate) fn check_change(
+    old: Option<&Retention>,
+    new: Option<&Retention>,
+    now_ms: u64,
+    bypass: bool,
+) -> Result<()> {
+    let Some(old) = old.filter(|old| old.until_ms > now_ms) else { return Ok(()) };
+    let longer = new.is_some_and(|new| new.mode == old.mode && new.until_ms >= old.until_ms);
+    match longer || (bypass && old.mode == Mode::Governance) {
+        true => Ok(()),
+        false => Err(GateError::new(Code::AccessDenied, "retention: it would be shorter")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retention_grows_only_and_governance_may_be_bypassed() {
+        let of = |mode, until_ms| Some(Retention { mode, until_ms });
+        let (governed, fixed) = (of(Mode::Governance, 20), of(Mode::Compliance, 20));
+        for (old, new, bypass, good) in [
+            (None, of(Mode::Compliance, 30), false, true),
+            (governed, of(Mode::Governance, 20), false, true),
+            (governed, of(Mode::Governance, 19), false, false),
+            (governed, of(Mode::Compliance, 30), false, false),
+            (governed, of(Mode::Compliance, 30), true, true),
+            (governed, None, true, true),
+            (fixed, of(Mode::Compliance, 21), false, true),
+            (fixed, of(Mode::Governance, 30), true, false),
+            (fixed, of(Mode::Compliance, 19), true, false),
+            (fixed, None, true, false),
+            (of(Mode::Compliance, 9), None, false, true),
+        ] {
+            let end = check_change(old.as_ref(), new.as_ref(), 10, bypass);
+            assert_eq!(end.is_ok(), good, "{old:?} {new:?} {bypass}");
+        }
+        for (retention, hold, bypass, good) in [
+            (None, Some(true), true, false),
+            (None, Some(false), false, true),
+            (governed, None, false, false),
+            (governed, None, true, true),
+            (fixed, None, true, false),
+            (of(Mode::Compliance, 10), None, false, true),
+        ] {
+            let record = ObjectRecord { retention, hold, ..ObjectRecord::default() };
+            assert_eq!(check_removal(&record, 10, bypass).is_ok(), good, "{record:?} {bypass}");
+        }
+        let text = ENABLED.replace(
+            "</ObjectLockConfiguration>",
+            "<Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>2</Days></DefaultRetention>\
+             </Rule></ObjectLockConfiguration>",
+        );
+        check(ENABLED).and_then(|()| check(&text)).unwrap();
+        for (from, to, code) in [
+            ("2</Days", "0</Days", Code::InvalidRetentionPeriod),
+            ("2</Days", "36501</Days", Code::InvalidRetentionPeriod),
+            ("GOVERNANCE", "governance", Code::MalformedXML),
+            ("<Days>2</Days>", "", Code::MalformedXML),
+            (">Enabled<", ">Disabled<", Code::MalformedXML),
+        ] {
+            assert_eq!(check(&text.replace(from, to)).unwrap_err().code, code, "{to}");
+        }
+    }
+}
