@@ -4,7 +4,7 @@
     average.py --kiln PATH --out DIR
 
 Counted by `kiln plan --average`, over all patterns: it does not matter on what machine. Writes
-plan-average.json; `kiln-bench draw` makes its picture.
+plan-average.json; `lab.figures` makes its picture.
 """
 
 import argparse

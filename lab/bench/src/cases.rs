@@ -90,7 +90,7 @@ mod tests {
             }
             let json = report.json().unwrap();
             assert!(json.contains("\"median\"") && json.contains("\"rs 10+4\""), "{json}");
-            assert!(crate::figures::links(case.name, &report).contains(".svg)"));
+            assert!(crate::page::drawn(case.name, &report).contains(".svg"));
         }
         let error = case("nonsense", ["mix"].into_iter()).err();
         assert!(error.is_some_and(|error| error.to_string().contains("core, quick, mix")));

@@ -13,9 +13,9 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 
 use crate::BenchError;
-use crate::figures;
 use crate::machine::Machine;
 use crate::measure::Clock;
+use crate::page;
 
 /// Of the report.
 const NAME: &str = "order-devices";
@@ -68,7 +68,7 @@ pub static SECTIONS: &[SectionRow] = &[
     SectionRow { name: "device", run: device::run },
 ];
 
-/// Runs the sections and writes `order-devices.json` and pictures into `out`.
+/// Runs the sections and writes `order-devices.json` into `out`.
 ///
 /// # Errors
 /// A section that fails, a folder that cannot be written.
@@ -82,7 +82,7 @@ pub fn run(options: &Options, out: Option<&Path>) -> Result<(), BenchError> {
     }
     let Some(out) = out else { return Ok(()) };
     let whole = serde_json::json!({ "machine": machine, "sections": sections });
-    figures::write(out, NAME, &whole, None)
+    page::write(out, NAME, &whole, None)
 }
 
 /// A section that cannot be run here says so where nobody overlooks it.

@@ -12,9 +12,8 @@ mod buffers;
 mod kiln;
 mod machine;
 mod mix;
-mod page;
 mod parts;
-mod figures;
+mod page;
 mod devices;
 mod order;
 mod peer;
@@ -50,8 +49,8 @@ struct Args {
     /// What to measure; see --list.
     #[arg(default_value = "core")]
     case: String,
-    /// For draw: reports as JSON; for pool: logs of the simulator and of sweeps; for replay: a
-    /// trace and what it is played onto; for traces: traces; for mix: a folder and a plan.
+    /// For pool: logs of the simulator and of sweeps; for replay: a trace and what it is played
+    /// onto; for traces: traces; for mix: a folder and a plan.
     files: Vec<PathBuf>,
     /// The headline ratios only, in about a minute, as one line of JSON on standard output.
     #[arg(long)]
@@ -65,7 +64,7 @@ struct Args {
     /// Write the whole report as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Write the report as JSON, Markdown and SVG into this folder.
+    /// Write the report as JSON and Markdown into this folder; lab/figures draws it.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Where the peers' libraries are.
@@ -109,11 +108,6 @@ static BENCHES: &[Bench] = &[
             };
             devices::run(&options, args.out.as_deref())
         },
-    },
-    Bench {
-        name: "draw",
-        about: "the pictures of reports, from their JSON: draw FILE.json... [--out DIR]",
-        run: |args| figures::run(&args.files, args.out.as_deref()),
     },
     Bench { name: mix::NAME, about: mix::ABOUT, run: |args| mix::run(&args.files) },
     Bench {

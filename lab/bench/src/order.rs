@@ -7,9 +7,9 @@ mod coding;
 mod moving;
 
 use crate::BenchError;
-use crate::figures;
 use crate::machine::Machine;
 use crate::measure::{Clock, Effort};
+use crate::page;
 use serde::Serialize;
 use std::path::Path;
 use std::time::Duration;
@@ -57,7 +57,7 @@ pub struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        figures::write(folder, "order", &report, None)?;
+        page::write(folder, "order", &report, None)?;
     }
     println!("{}", report.headline());
     Ok(())
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(report.counts.census.full_at_bound, report.counts.census.full);
         assert!(report.moving.iter().all(|row| row.rate.median > 0.0));
         assert!(report.coding.iter().all(|row| row.encode.median > 0.0));
-        assert!(figures::links("order", &report).contains("(order.svg)"));
+        assert!(page::drawn("order", &report) == "order.svg\n");
         assert!(report.headline().contains("\"s_total_16_2_gray\":520"));
         Ok(())
     }

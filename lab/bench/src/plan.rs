@@ -11,9 +11,9 @@ mod recovery;
 mod small;
 
 use crate::BenchError;
-use crate::figures;
 use crate::machine::Machine;
 use crate::measure::Clock;
+use crate::page;
 use crate::parts::Parts;
 use codes::Code;
 use kiln_code::Codec;
@@ -61,7 +61,7 @@ struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        figures::write(folder, "plan", &report, None)?;
+        page::write(folder, "plan", &report, None)?;
         parts(options, &report.machine.commit).forget();
     }
     println!("{}", report.headline());
@@ -142,9 +142,9 @@ mod tests {
         assert!(report.headline().contains("clay:2+2"));
         let within = |found: &Recovery| found.makespan_mib >= found.bound_mib - 1e-6;
         assert!(report.recoveries.iter().all(within));
-        let pictures = figures::links("plan", &report);
+        let pictures = page::drawn("plan", &report);
         for name in ["frontier-clay", "frontier-butterfly", "traffic", "recovery"] {
-            assert!(pictures.contains(&format!("(plan-{name}.svg)")), "{pictures}");
+            assert!(pictures.contains(&format!("plan-{name}.svg\n")), "{pictures}");
         }
         // A second run takes what the first one has left.
         let again = measure(&options).unwrap();

@@ -9,9 +9,9 @@ mod proof;
 mod small;
 
 use crate::BenchError;
-use crate::figures;
 use crate::machine::Machine;
 use crate::measure::Clock;
+use crate::page;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,7 @@ pub struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        figures::write(folder, REPORT, &report, None)?;
+        page::write(folder, REPORT, &report, None)?;
     }
     println!("{}", report.headline());
     Ok(())
@@ -136,7 +136,8 @@ mod tests {
         );
         assert!(report.headline().contains("\"seeds\":300"));
         run(&options)?;
-        assert!(folder.path().join("pool-cost.svg").exists());
+        assert!(folder.path().join("pool-cost.json").exists());
+        assert_eq!(page::drawn(REPORT, &report), "pool-cost.svg\n");
         Ok(())
     }
 }

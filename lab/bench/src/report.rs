@@ -2,9 +2,9 @@
 
 use crate::BenchError;
 use crate::cell::{Cell, Rate};
-use crate::figures;
 use crate::headline::{headline, line, rule_beaten_by};
 use crate::machine::Machine;
+use crate::page;
 use crate::peers::Found;
 use crate::setup::Setup;
 use crate::small::Small;
@@ -67,11 +67,11 @@ impl Report {
         serde_json::to_string_pretty(self)
     }
 
-    /// Writes data and pictures into a folder.
+    /// Writes the data into a folder.
     ///
     /// # Errors
     /// The folder cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), BenchError> {
-        figures::write(folder, &self.case, self, None)
+        page::write(folder, &self.case, self, None)
     }
 }

@@ -75,7 +75,7 @@ pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
         let name = options.name();
-        crate::figures::write(folder, &name, &report, Some(&report.markdown(&name)))?;
+        crate::page::write(folder, &name, &report, Some(&report.markdown()))?;
     }
     println!("{}", report.headline());
     Ok(())
@@ -214,12 +214,13 @@ mod tests {
         };
         let report = measure(&options)?;
         assert_eq!(report.points.len(), CODES.len() * 2 * 3 * 2 * 5); // two packets, no Jerasure
-        let page = report.markdown(&options.name());
+        let page = report.markdown();
         for code in CODES {
             assert!(page.contains(code.spec), "{page}");
         }
         assert!(report.headline().contains("\"alg2_over_alg1_u64\": null"));
-        assert_eq!(page.matches(".svg)").count(), 2, "an encode and a decode: {page}");
+        let pictures = crate::page::drawn("xor", &report);
+        assert_eq!(pictures.lines().count(), 2, "an encode and a decode: {pictures}");
         Ok(())
     }
 }

@@ -1,19 +1,18 @@
-//! The report as Markdown: bars, the paper's tables redrawn, and its figures as pictures.
+//! The report as Markdown: bars, and the paper's tables redrawn.
 
 use super::Report;
 use super::codes::{CODES, Code};
 use super::contest::{Point, Who};
 use super::fixture::Place;
 use super::headline::{PROMISES, Promise};
-use crate::figures::{links, size};
-use crate::page::{cells, table};
+use crate::page::{cells, size, table};
 
 /// Places in the order of the page.
 const PLACES: [Place; 4] = [Place::Paper, Place::Cache, Place::Dram, Place::Tiny];
 
 impl Report {
-    /// Tables for people, and links to the pictures of a report of this name.
-    pub fn markdown(&self, name: &str) -> String {
+    /// Tables for people.
+    pub fn markdown(&self) -> String {
         let jerasure = match &self.jerasure {
             Ok(version) => version.clone(),
             Err(reason) => format!("**Jerasure is missing**: {reason}"),
@@ -33,7 +32,7 @@ impl Report {
         for operation in ["encode", "decode 2"] {
             out.extend(PLACES.map(|place| self.peaks(operation, place)));
         }
-        out + &self.table_5() + &self.table_7() + &self.table_8() + &links(name, self)
+        out + &self.table_5() + &self.table_7() + &self.table_8()
     }
 
     /// The peak of everybody over all sizes of packets.

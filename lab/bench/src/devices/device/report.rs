@@ -3,7 +3,7 @@
 use kiln_store::device::DeviceModel;
 use serde::Serialize;
 
-use crate::figures::size;
+use crate::page::size;
 
 use super::whole::Whole;
 use super::{AGAIN, DEVICES, Device, GRAY, NATURAL, PLANNED, Row, Section, WHOLE, WINDOWS};
