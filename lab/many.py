@@ -3,7 +3,7 @@
 
     many.py FOLDER --many PROGRAM --out DIR [--objects 10000]... [--rounds 3]
 
-PROGRAM is the example `many` of kiln-pool. FOLDER is made and removed for every round. Writes
+PROGRAM is the example `many` of kiln-bench. FOLDER is made and removed for every round. Writes
 pool-many.json with all rounds; `lab.figures` makes its picture.
 """
 

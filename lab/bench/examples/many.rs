@@ -1,8 +1,9 @@
 //! Time and memory of listing, status and planning of a large pool.
 //!
-//! `cargo run --release -p kiln-pool --example many -- FOLDER OBJECTS` makes a pool of 14 folders
-//! with so many tiny objects (manifests are written as a put would write them, but not synced),
-//! and prints one line of JSON. With five copies 200,000 objects have 1,000,000 manifests.
+//! `cargo run --release --manifest-path lab/Cargo.toml --example many -- FOLDER OBJECTS` makes a
+//! pool of 14 folders with so many tiny objects (manifests are written as a put would write them,
+//! but not synced), and prints one line of JSON. With five copies 200,000 objects have 1,000,000
+//! manifests.
 
 use std::path::Path;
 use std::sync::Arc;
