@@ -3,7 +3,7 @@
 
     agent.py --loopback PROGRAM --out DIR [--runs 3]
 
-PROGRAM is the example `loopback` of kiln-net; a run of it has three rounds. Files are in the
+PROGRAM is the example `loopback` of kiln-bench; a run of it has three rounds. Files are in the
 folder that TMPDIR names. Writes agent.json with all rounds; `lab.figures` makes its picture.
 """
 

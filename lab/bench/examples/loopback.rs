@@ -1,5 +1,6 @@
 //! Measures an agent beside a bare TLS copy: both over the loopback interface, with the same
-//! ciphers. Run it on one core: `taskset -c 0 cargo run --release -p kiln-net --example loopback`.
+//! ciphers. Run it on one core:
+//! `taskset -c 0 cargo run --release --manifest-path lab/Cargo.toml --example loopback`.
 
 use std::fs::File;
 use std::io::Write;
