@@ -7,7 +7,7 @@ Every figure, table and claim of a paper has its row; one that is missing, unkno
 an error. Every picture that a page of results shows is there, and each that is there is shown. The
 rows of a study that has `report` are judged from its data, by `lab/online/judged.py`. --check
 writes nothing and fails where the page is not what the rows say. --json prints one line with the
-counts of verdicts and with what the rows lack.
+counts of verdicts, with what the rows lack, and with the scalar codes of Ceph's clay.
 """
 
 import argparse
@@ -23,6 +23,16 @@ from lab.online import judged
 from lab.rig.tables import table
 
 RESULTS = Path(__file__).resolve().parent / "results"
+VECTORS = RESULTS.parent.parent / "crates/code/tests/vectors/scalars.json"
+# Profiles of Ceph's clay over its scalar codes, by their names in `make papers`.
+SCALARS = {
+    "cauchy_orig": "scalar_mds=jerasure,technique=cauchy_orig",
+    "cauchy_good": "scalar_mds=jerasure,technique=cauchy_good",
+    "liber8tion": "scalar_mds=jerasure,technique=liber8tion",
+    "shec": "scalar_mds=shec,",
+    "isa-cauchy": "scalar_mds=isa,technique=cauchy",
+    "r6": "scalar_mds=jerasure,technique=reed_sol_r6_op",
+}
 PICTURE = re.compile(r"!\[[^\]]*\]\(([^)\s]+\.svg)\)")
 VERDICTS = {
     "better": "better",
@@ -147,6 +157,14 @@ def known(commit):
                               stderr=subprocess.DEVNULL).returncode
 
 
+def clay_scalars():
+    """For each scalar code the profiles whose chunks, made by Ceph's own tool, the test `vectors`
+    of kiln-code compares byte for byte with kiln's."""
+    made = [vector["profile_string"] for vector in json.loads(VECTORS.read_text())["vectors"]]
+    return {name: sum(profile.startswith("plugin=clay,") and part in profile for profile in made)
+            for name, part in SCALARS.items()}
+
+
 def summary(papers):
     """Counts of verdicts, and of what the rows lack."""
     rows = [row for paper in papers for row in paper["row"] if row["verdict"] != "nothing"]
@@ -160,6 +178,7 @@ def summary(papers):
                                     for row in rows),
         "missing_commits": sum(commit_of(row).split(",")[0] in lost for row in rows),
         "rows_with_picture": sum(bool(row.get("picture")) for row in rows),
+        "clay_scalars": clay_scalars(),
     }
 
 

@@ -58,10 +58,12 @@ impl TaskExecutor {
     /// Opens the shards and compiles the programs of an assignment.
     pub fn new(spec: Arc<Assignment>, backend: Arc<dyn Backend>) -> Result<TaskExecutor> {
         let (layout, digests) = (spec.layout()?, spec.geometry.all_digests()?);
+        let read = spec.from.0.as_deref().unwrap_or(&spec.geometry);
+        let recorded = read.all_digests()?;
         let mut readers = Vec::new();
         for source in &spec.sources {
             let reader = ShardReader::open(&*backend, &source.name)?;
-            let (info, said) = (reader.info(), spec.geometry.shard(source.chunk));
+            let (info, said) = (reader.info(), read.shard(source.chunk));
             if (info.run, info.index) != (said.run, said.index) {
                 return Err(misuse("read", &source.name, "it is a shard of another run or index"));
             }
@@ -73,7 +75,7 @@ impl TaskExecutor {
             if info.sums != said.sums {
                 return Err(misuse("read", &source.name, "its checksums are of another kind"));
             }
-            let digest = digests.get(source.chunk as usize).copied();
+            let digest = recorded.get(source.chunk as usize).copied();
             let digest = digest.ok_or_else(|| {
                 misuse("read", &source.name, "it is a shard that the object does not have")
             })?;
@@ -136,8 +138,11 @@ impl TaskExecutor {
             let runs = merged(mine.flat_map(|piece| &piece.runs).map(|run| run.start..run.end));
             let count: usize = runs.iter().map(|run| run.len()).sum();
             let mut bytes = vec![0; count * sub_len];
-            if count > 0 {
-                reader.read_runs(stripe, &runs, &mut bytes)?;
+            match &self.spec.from.0 {
+                // The chunk is the same, cut into other sub-chunks; all of them are wanted.
+                Some(old) => drop(reader.read_runs(stripe, &[0..old.alpha], &mut bytes)?),
+                None if count > 0 => drop(reader.read_runs(stripe, &runs, &mut bytes)?),
+                None => {}
             }
             chunks.push(Chunk { chunk: *chunk, runs, bytes });
         }
@@ -189,11 +194,16 @@ impl TaskExecutor {
         Ok(kept)
     }
 
-    /// Completes the shards: their digests must be the recorded ones, also when read back.
+    /// Completes the shards: their digests must be the recorded ones, also when read back. Those of
+    /// a recode have none yet: the caller appends what is left, once all are there.
     pub fn finish(&self) -> Result<(), StoreError> {
         let geometry = &self.spec.geometry;
         for target in locked(&self.targets).iter_mut() {
-            let Some(writer) = target.writer.take() else { continue };
+            let Some(mut writer) = target.writer.take() else { continue };
+            if self.spec.from.0.is_some() {
+                writer.sync()?;
+                continue;
+            }
             writer.finish_rebuilt(&*self.backend, geometry.size, &self.digests)?;
         }
         Ok(())

@@ -9,6 +9,7 @@ pub(crate) mod range;
 pub(crate) mod get;
 pub(crate) mod object_reader;
 pub(crate) mod stat;
+pub(crate) mod recoder;
 pub(crate) mod put;
 pub(crate) mod recode;
 pub(crate) mod remove;

@@ -34,6 +34,7 @@ pub use data::object_reader::OpenObject;
 pub use data::put::{MAX_TOGETHER, PutReport, PutRequest};
 pub use data::reader::ObjectReader;
 pub use data::recode::{Moved, RecodeReport, RecodeRequest};
+pub use data::recoder::{Recoder, Recoding, Written};
 pub use data::stat::{ShardState, StatReport};
 pub use data::writer::ObjectWriter;
 pub use index::versions::Version;

@@ -3,6 +3,7 @@
 mod request_queue;
 pub(crate) mod recover;
 mod degraded;
+mod recode;
 mod pool;
 
 pub use degraded::HelpingAgents;

@@ -1,4 +1,5 @@
-//! Degraded reads of a pool over agents: helpers rebuild what is lost, the reader gets little more.
+//! Degraded reads of a pool over agents: helpers rebuild what is lost, the reader gets little more;
+//! and recodes, of which the client has a short last stripe alone.
 
 use std::io::Write;
 use std::ops::Range;
@@ -8,7 +9,10 @@ use kiln_net::{AgentSetup, Network, Serving, serve};
 
 use kiln_plan::{Basis, STRATEGIES};
 use kiln_pool::layout::{Body, Class};
-use kiln_pool::{GetReport, GetRequest, Helpers, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
+use kiln_pool::{
+    GetReport, GetRequest, Helpers, Index, NodeConfig, Policy, Pool, PoolConfig, PutRequest,
+    RecodeReport, RecodeRequest,
+};
 use kiln_recovery::HelpingAgents;
 use kiln_store::{Backend, MemoryBackend, Operation};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
@@ -230,4 +234,91 @@ fn a_corrupt_helper_is_decoded_around() {
     let nobody = HelpingAgents::new(&scene.network, &alone, &|| [1; 16]).by("hub").unwrap();
     let report = scene.right(&nobody, 0..100);
     assert_eq!((&report.strategy[..], report.notes.len()), ("central", 1), "{report:?}");
+}
+
+/// Bytes of a chunk, as codes of their own choice have it.
+const CHUNK: u32 = 1 << 20;
+
+impl Scene {
+    fn recode(&self, to: &str) -> RecodeReport {
+        let (pool, index, agents) = (self.pool(), Index::in_memory().unwrap(), self.agents());
+        index.refresh(&pool, b"", &Silent).unwrap();
+        let req = RecodeRequest {
+            names: &[String::new()],
+            skip: &|_| false,
+            to: Some(to),
+            lower_safety: false,
+            dry_run: false,
+            nodes: Some(&agents),
+            fresh: &|| ([rand(); 16], 5),
+        };
+        pool.writer().recode(&index, &req, &settings()).unwrap()
+    }
+
+    fn places(&self) -> (String, Vec<String>) {
+        let Body::Shards(placed) = self.pool().manifest("object").unwrap().body else {
+            unreachable!()
+        };
+        (placed.spec, placed.places.into_iter().map(|place| place.node).collect())
+    }
+
+    fn is_whole(&self) {
+        let mut out = Vec::new();
+        let req = GetRequest { name: "object", range: None };
+        self.pool().get(&req, &mut out, &settings()).unwrap();
+        assert!(out == self.data);
+    }
+}
+
+#[test]
+fn a_recode_leaves_data_on_its_nodes() {
+    let stripe = 2 * u64::from(CHUNK);
+    for (from, sub_chunk, to, rest) in [
+        ("rs:2+2", CHUNK, "clay:2+2", 0),
+        ("rs:2+2", CHUNK, "rs:2+3", 70_001),
+        ("clay:2+2", CHUNK / 4, "less:2+2,alpha=2", 1),
+        ("less:2+2,alpha=2", CHUNK / 2, "lrc:2+2+1", 5_000),
+    ] {
+        let scene = Scene::new(from, 7, sub_chunk, 3 * stripe as usize + rest);
+        let before = scene.places().1;
+        let report = scene.recode(to);
+        println!("{from} to {to}: {report:?}");
+        assert_eq!((report.in_place, &report.not_in_place), (1, &None), "{report:?}");
+        assert_eq!(report.moved, report.planned, "{report:?}");
+        let n = scene.places().1.len() as u64;
+        let left = (report.planned.read - 3 * stripe, report.planned.written - 3 * n * stripe / 2);
+        assert_eq!((report.client.read, report.client.written), left, "{report:?}");
+        assert_eq!(left.0 == 0, rest == 0, "{report:?}");
+        // Each chunk of data once to the node that makes parity, or more than one.
+        assert!(report.sent >= 3 * stripe, "{report:?}");
+        assert_eq!(scene.places().1[..2], before[..2]);
+        scene.is_whole();
+        for lost in [0, n as usize - 1] {
+            let node = scene.config.position(&scene.places().1[lost]).unwrap();
+            drop(scene.agents.lock().unwrap()[node].take());
+        }
+        scene.is_whole();
+    }
+}
+
+#[test]
+fn a_recode_with_a_fault_leaves_the_old_or_the_new() {
+    let mut ends = std::collections::BTreeMap::<(String, u64), u32>::new();
+    for after in 0..30 {
+        let scene = Scene::new("rs:2+2", 6, CHUNK, 5 * CHUNK as usize);
+        let fail = FaultAction::Fail(std::io::ErrorKind::StorageFull);
+        let at = scene.homes[after as usize % 4];
+        scene.disks[at].inject(Fault::new(fail).after(after / 4 * 3));
+        let report = scene.recode("clay:2+2");
+        let spec = scene.places().0;
+        assert_eq!(spec.starts_with("clay"), report.recoded == 1, "{report:?}");
+        scene.is_whole();
+        *ends.entry((spec, report.in_place)).or_default() += 1;
+        scene.disks[at].heal();
+        scene.recode("clay:2+2");
+        assert!(scene.places().0.starts_with("clay"));
+        scene.is_whole();
+    }
+    println!("{ends:?}");
+    assert!(ends.len() > 1, "{ends:?}");
 }

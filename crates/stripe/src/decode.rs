@@ -191,6 +191,14 @@ impl Source for DecodedSource<'_> {
         None
     }
 
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let ready = self.ready.get_ref().len() as u64 - self.ready.position();
+        let here = bytes.min(ready);
+        self.ready.set_position(self.ready.position() + here);
+        self.at = (self.at + bytes - here).min(self.chunks.object_bytes());
+        Ok(())
+    }
+
     fn changed(&mut self) -> io::Result<bool> {
         Ok(false)
     }

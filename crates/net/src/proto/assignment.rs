@@ -226,6 +226,29 @@ records! {
         pieces: Vec<PieceInfo>,
         /// Its work.
         rounds: Vec<RoundInfo>,
+        /// The run that a recode reads.
+        from: OldRun,
+    }
+}
+
+/// The run that a recode reads: its data shards have the chunks of the new ones, in stripes of the
+/// same length. Where there is none it takes no bytes, so that agents of before there were recodes
+/// take every other assignment.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OldRun(pub Option<Box<Geometry>>);
+
+impl Field for OldRun {
+    const LEAST: usize = 0;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        if let Some(old) = &self.0 {
+            old.put(out);
+        }
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Self> {
+        let none = reader.is_at_end();
+        Ok(OldRun(if none { None } else { Some(Box::new(Field::take(reader)?)) }))
     }
 }
 
@@ -432,6 +455,38 @@ impl Assignment {
         Some(Assignment { me: node as u32, pieces, rounds, ..Assignment::default() })
     }
 
+    /// The same for a recode from the data shards of another run: each shard that the node has is
+    /// written as a shard of the new run, too.
+    #[must_use]
+    pub fn recoding(mut self, from: Geometry) -> Assignment {
+        let alpha = self.geometry.alpha;
+        self.from = OldRun(Some(Box::new(from)));
+        let mine: Vec<u32> = self.sources.iter().map(|source| source.chunk).collect();
+        for chunk in mine {
+            let whole = [Run { start: 0, end: alpha }];
+            let is_whole = |piece: &&PieceInfo| piece.chunk == chunk && piece.runs == whole;
+            let id = match self.pieces.iter().find(is_whole) {
+                Some(piece) => piece.id,
+                None => {
+                    let id = self.pieces.last().map_or(0, |piece| piece.id + 1);
+                    let runs = whole.to_vec();
+                    self.pieces.push(PieceInfo { id, sub_chunks: alpha, chunk, runs });
+                    id
+                }
+            };
+            let persist = PersistInfo { piece: id, chunk, positions: (0..alpha).collect() };
+            let reads = |round: &RoundInfo| round.reads.contains(&id);
+            match self.rounds.iter_mut().find(|round| reads(round)) {
+                Some(round) => round.persists.push(persist),
+                None => {
+                    let round = RoundInfo { reads: vec![id], persists: vec![persist], ..RoundInfo::default() };
+                    self.rounds.insert(0, round);
+                }
+            }
+        }
+        self
+    }
+
     /// As bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -476,6 +531,9 @@ impl Assignment {
             return Err(bad(format!("1 to {WINDOWS_MAX} windows of at least a byte")));
         }
         geometry.all_digests()?;
+        if let Some(old) = &self.from.0 {
+            self.check_old(old, &layout)?;
+        }
         let n = u32::from(geometry.n);
         let names = self.targets.iter().flat_map(|t| [&t.part, &t.name]);
         for name in names.chain(self.sources.iter().map(|s| &s.name)) {
@@ -508,6 +566,23 @@ impl Assignment {
         }
         self.rounds.iter().try_for_each(|round| self.check_round(round))?;
         Cost::of(self, &layout).map(drop)
+    }
+
+    /// Refuses a run whose data chunks are not those of the new one, or work that leaves segments
+    /// which are not whole.
+    fn check_old(&self, old: &Geometry, layout: &Layout) -> Result<()> {
+        let info = old.shard(0);
+        info.check()?;
+        old.all_digests()?;
+        let old_layout = info.layout()?;
+        let same = |stripe: u64| old_layout.chunk_len(stripe) == layout.chunk_len(stripe);
+        let data = self.sources.iter().all(|source| source.chunk < u32::from(old.k));
+        let fits = (old.k, old.size) == (self.geometry.k, self.geometry.size)
+            && old_layout.stripes() == layout.stripes()
+            && same(self.first)
+            && same(self.end - 1)
+            && self.end.is_multiple_of(layout.segment_stripes());
+        if fits && data { Ok(()) } else { Err(bad("a recode of other chunks")) }
     }
 
     /// Bytes of a piece in a window: where pieces are made room for, it is for so many.

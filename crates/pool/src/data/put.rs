@@ -12,6 +12,7 @@ use kiln_stripe::{PoolError, Result, Settings, Source, default_sub_chunk, names}
 use serde::Serialize;
 
 use crate::data::capacity::WithRoom;
+use crate::data::recoder::{InPlace, check_parts};
 use crate::data::writer::ObjectWriter;
 use crate::layout::{Body, Class, Place, Placed, place};
 use crate::manifest::commit::{Change, StagedShard};
@@ -87,9 +88,32 @@ pub(crate) enum Before<'a> {
     Run(Option<[u8; 16]>),
     /// As [`PutRequest::replace`] says, and what is there was looked at.
     Seen(Option<&'a Manifest>),
-    /// This object, whose data is written anew by the code of a class, to survive at least so many
-    /// losses: it stays as old as it is.
-    Recode(&'a Manifest, &'a Class, i32),
+    /// An object whose data is written anew by the code of a class: it stays as old as it is.
+    Recode(&'a Rewrite<'a>),
+}
+
+/// Data that is written in another code.
+pub(crate) struct Rewrite<'a> {
+    pub manifest: &'a Manifest,
+    pub class: &'a Class,
+    /// Losses to survive, at least.
+    pub least: i32,
+    /// Data shards that stay on their nodes.
+    pub in_place: Option<InPlace<'a>>,
+}
+
+impl<'a> Before<'a> {
+    /// Data shards that stay where they are, and the stripes that their nodes write: in segments of
+    /// another length.
+    fn in_place(self, info: &mut ShardInfo) -> Result<Option<(&'a InPlace<'a>, u64)>> {
+        let Before::Recode(Rewrite { in_place: Some(kept), .. }) = self else {
+            return Ok(None);
+        };
+        let what = || PoolError::Refused { what: "the codes have other chunks".to_owned() };
+        let (each, stripes) = kept.segments(info).ok_or_else(what)?;
+        info.segment_stripes = each;
+        Ok(Some((kept, stripes)))
+    }
 }
 
 /// A source of which the start was read to see how long it is.
@@ -131,6 +155,13 @@ impl Source for Peeked<'_> {
 
     fn identity(&self) -> Option<[u8; 16]> {
         None
+    }
+
+    fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        let start = self.start.get_ref().len() as u64 - self.start.position();
+        let here = bytes.min(start);
+        self.start.set_position(self.start.position() + here);
+        if here == bytes { Ok(()) } else { self.rest.skip(bytes - here) }
     }
 
     fn changed(&mut self) -> io::Result<bool> {
@@ -284,7 +315,7 @@ impl ObjectWriter<'_> {
         let key = Key::of_object(req.name)?;
         let mut source = Peeked::new(source, self.map.config.policy.largest_limit())?;
         let class = match before {
-            Before::Recode(_, class, _) => class,
+            Before::Recode(rewrite) => rewrite.class,
             _ => self.map.config.policy.class_of(source.size.unwrap_or(u64::MAX)),
         };
         if class.is_inline() {
@@ -311,7 +342,7 @@ impl ObjectWriter<'_> {
         let codec = self.map.codec(&class.code)?;
         let (shape, spec) = (codec.shape(), codec.spec().explicit());
         let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
-        let info = ShardInfo {
+        let mut info = ShardInfo {
             spec: spec.clone(),
             object: req.name.to_owned(),
             run: req.run,
@@ -326,10 +357,14 @@ impl ObjectWriter<'_> {
             sums: self.map.config.sums(),
         };
         info.check()?;
+        let in_place = before.in_place(&mut info)?;
         // Of a stream it is known only that it did not end where the last class begins.
         let least = Some(source.size.unwrap_or(self.map.config.policy.largest_limit()));
         let bytes = ShardInfo { size: least, ..info.clone() }.layout()?.trailer_offset();
-        let nodes = self.places_for(&key, shape.n(), bytes, asked)?;
+        let nodes = match &in_place {
+            Some((kept, _)) => kept.places(self, (&key, shape.n(), bytes), asked)?,
+            None => self.places_for(&key, shape.n(), bytes, asked)?,
+        };
         let parts = self.parts(&req, key, &nodes, asked);
         let staged_shard = |part: &Part<'_>| {
             let name = NodeFile::Shard { key, run: req.run, index: part.index as u16 }.name();
@@ -341,7 +376,14 @@ impl ObjectWriter<'_> {
         refuse_less_safe(&req, before, &codec, &missing)?;
         let announced =
             self.manifests.announce(key, (req.run, req.now_ms), nodes.iter().copied(), asked)?;
-        let result = encode_shards(&codec, &info, &parts, 0, source, settings);
+        let first = in_place.map_or(Ok(0), |(kept, stripes)| {
+            check_parts(&parts)?;
+            let id = |shard: &StagedShard| self.map.nodes[shard.node].config.id.clone();
+            let files = shards.iter().map(|shard| (id(shard), shard.part.clone()));
+            kept.write(&codec, &info, files.collect(), stripes).map(|()| stripes)
+        });
+        let result = first
+            .and_then(|first| encode_shards(&codec, &info, &parts, first, source, settings));
         let (size, digests) = result.inspect_err(|_| {
             self.remove_staged_shards(&shards);
             self.manifests.withdraw(announced.as_ref());
@@ -385,7 +427,7 @@ impl ObjectWriter<'_> {
             // Another client may have put it meanwhile.
             refuse_existing(req, staged.before, found.data())?;
             let created_ms = match staged.before {
-                Before::Recode(old, ..) => old.created_ms,
+                Before::Recode(rewrite) => rewrite.manifest.created_ms,
                 _ => req.now_ms,
             };
             Ok(Some(Manifest {
@@ -501,7 +543,7 @@ fn refuse_less_safe(
     missing: &[usize],
 ) -> Result<()> {
     match before {
-        Before::Recode(.., least) if codec.margin(missing) < least => {
+        Before::Recode(rewrite) if codec.margin(missing) < rewrite.least => {
             let what = format!(
                 "object {:?}: nodes of {} of its new shards are unavailable; bring them back, or \
                  give --lower-safety",
@@ -559,7 +601,7 @@ fn refuse_existing(
 ) -> Result<()> {
     let expected = match before {
         Before::Run(expected) => Some(expected),
-        Before::Recode(old, ..) => Some(Some(old.run)),
+        Before::Recode(rewrite) => Some(Some(rewrite.manifest.run)),
         Before::AsAsked | Before::Seen(_) => None,
     };
     match (expected, there) {

@@ -12,7 +12,8 @@ use kiln_stripe::decode::DecodedSource;
 use kiln_stripe::{PoolError, Quiet, Result, Settings, Silent, default_sub_chunk};
 use serde::Serialize;
 
-use crate::data::put::{Before, Put, PutReport, PutRequest};
+use crate::data::put::{Before, Put, PutReport, PutRequest, Rewrite};
+use crate::data::recoder::{InPlace, Recoder, common_segments};
 use crate::data::shards::ObjectShards;
 use crate::data::writer::ObjectWriter;
 use crate::index::{Index, Listed};
@@ -37,6 +38,8 @@ pub struct RecodeRequest<'a> {
     pub lower_safety: bool,
     /// Write nothing, tell what would be done.
     pub dry_run: bool,
+    /// Nodes that recode the shards that they have, where the codes have the same data chunks.
+    pub nodes: Option<&'a dyn Recoder>,
     /// Gives a fresh random identity, and the time in ms since 1970.
     pub fresh: &'a dyn Fn() -> ([u8; 16], u64),
 }
@@ -83,6 +86,14 @@ pub struct RecodeReport {
     /// Least that moves where no parity follows from the old ones and data stays in place: data
     /// read once, parity written once.
     pub bound: Moved,
+    /// Recoded objects whose data stayed on its nodes, which wrote its shards anew.
+    pub in_place: u64,
+    /// Chunk bytes that passed the client.
+    pub client: Moved,
+    /// Bytes that nodes sent to each other.
+    pub sent: u64,
+    /// Why nodes were asked, and the client did it all the same: that of the last object.
+    pub not_in_place: Option<String>,
     /// Objects that could not be recoded, and why; at most 1000.
     pub failed: Vec<(String, String)>,
     /// Number that could not be recoded.
@@ -103,6 +114,12 @@ struct Job {
     moved: Moved,
     planned: Moved,
     bound: Moved,
+    /// Bytes of all new chunks of the stripes that nodes can write.
+    common: u64,
+    in_place: bool,
+    client: Moved,
+    sent: u64,
+    why_not: Option<String>,
 }
 
 impl ObjectWriter<'_> {
@@ -281,12 +298,67 @@ impl ObjectWriter<'_> {
             Ok::<_, PoolError>((at, ObjectShards::open(self.map, &job.manifest), job))
         })?;
         let mut jobs = Vec::with_capacity(opened.len());
-        for (at, shards, job) in opened {
+        for (at, shards, mut job) in opened {
             match shards {
-                Ok(shards) => jobs.push((at, job, shards)),
+                Ok(shards) => match self.recode_in_place(&mut job, &shards, req, settings) {
+                    Some(Ok(true)) => ends[at] = Ok(Some(job)),
+                    Some(Ok(false)) => {}
+                    Some(Err(error)) => ends[at] = Err(error),
+                    None => jobs.push((at, job, shards)),
+                },
                 Err(error) => ends[at] = Err(error),
             }
         }
+        self.recode_here(jobs, &mut ends, req, settings)?;
+        Ok(ends)
+    }
+
+    /// Has the nodes of an object recode it: whether they did, or it was replaced meanwhile.
+    /// `None`: they cannot, and nothing is left of what they did.
+    fn recode_in_place(
+        &self,
+        job: &mut Job,
+        shards: &ObjectShards,
+        req: &RecodeRequest<'_>,
+        settings: &Settings<'_>,
+    ) -> Option<Result<bool>> {
+        let nodes = req.nodes.filter(|_| job.common > 0)?;
+        let in_place = Some(InPlace::new(nodes, shards)?);
+        let least = if req.lower_safety { 0 } else { shards.codec.margin(&[]) };
+        let (manifest, class) = (&job.manifest, &job.class);
+        let rewrite = Rewrite { manifest, class, least, in_place };
+        let (run, now_ms) = (req.fresh)();
+        let put = PutRequest { name: &job.manifest.name, run, now_ms, replace: true };
+        let mut source = DecodedSource::new(shards, settings);
+        let ends = self.put_each(vec![(put, Before::Recode(&rewrite), &mut source)], settings);
+        match ends.map(|mut ends| ends.pop()) {
+            Ok(Some(Ok(_))) => {}
+            Ok(Some(Err(PoolError::Conflict { .. }))) => return Some(Ok(false)),
+            // Its shards are those of a put: the commit may yet become the one that counts.
+            Ok(Some(Err(error @ PoolError::UnderReplicated { .. }))) => return Some(Err(error)),
+            Ok(Some(Err(error))) | Err(error) => {
+                job.why_not = Some(error.to_string());
+                return None;
+            }
+            Ok(None) => return None,
+        }
+        let moved = rewrite.in_place.map(|kept| kept.moved.into_inner());
+        let moved = moved.and_then(std::result::Result::ok).unwrap_or_default();
+        let (here, written) = (source.bytes_read, job.planned.written);
+        job.client = Moved { read: here, written: written.saturating_sub(job.common) };
+        job.moved = Moved { read: here + moved.read, written: job.client.written + moved.written };
+        (job.in_place, job.sent) = (true, moved.sent);
+        Some(Ok(true))
+    }
+
+    /// Recodes objects through this client.
+    fn recode_here(
+        &self,
+        jobs: Vec<(usize, Job, ObjectShards)>,
+        ends: &mut [Result<Option<Job>>],
+        req: &RecodeRequest<'_>,
+        settings: &Settings<'_>,
+    ) -> Result<()> {
         let settings = Settings { memory: settings.memory / 2, ..*settings };
         let count = jobs.len().max(1);
         let reads = Settings {
@@ -298,23 +370,30 @@ impl ObjectWriter<'_> {
         let writes = Settings { observer: &Quiet(settings.observer), ..settings };
         let mut sources: Vec<DecodedSource<'_>> =
             jobs.iter().map(|(_, _, shards)| DecodedSource::new(shards, &reads)).collect();
-        let puts = jobs.iter().zip(&mut sources).map(|((_, job, shards), source)| -> Put<'_, '_> {
+        let mut rewrites = Vec::with_capacity(jobs.len());
+        for (_, job, shards) in &jobs {
             let least = match req.lower_safety {
                 true => 0,
                 false => shards.codec.margin(&shards.gone()),
             };
-            let before = Before::Recode(&job.manifest, &job.class, least);
+            let (manifest, class) = (&job.manifest, &job.class);
+            rewrites.push(Rewrite { manifest, class, least, in_place: None });
+        }
+        let all = rewrites.iter().zip(&mut sources);
+        let puts = all.map(|(rewrite, source)| -> Put<'_, '_> {
+            let before = Before::Recode(rewrite);
             let (run, now_ms) = (req.fresh)();
-            let req = PutRequest { name: &job.manifest.name, run, now_ms, replace: true };
-            (req, before, source)
+            let name = &rewrite.manifest.name;
+            (PutRequest { name, run, now_ms, replace: true }, before, source)
         });
         let puts = self.put_each(puts.collect(), &writes)?;
+        drop(rewrites);
         let read = |source: DecodedSource<'_>| (source.bytes_read, source.degraded, source.error);
         let read: Vec<_> = sources.into_iter().map(read).collect();
         for (((at, job, _), read), put) in jobs.into_iter().zip(read).zip(puts) {
             ends[at] = self.ended(job, read, put);
         }
-        Ok(ends)
+        Ok(())
     }
 
     /// The way from an object's code to that of its class; `None`: it has that meanwhile.
@@ -334,14 +413,31 @@ impl ObjectWriter<'_> {
         let old = manifest.shard_info(0).map(|info| info.layout()).transpose()?;
         let chunks = |layout: &Layout, count: u64| layout.data_bytes().saturating_mul(count);
         let planned = Moved {
-            read: old.map_or(0, |old| chunks(&old, placed.k.into())),
+            read: old.as_ref().map_or(0, |old| chunks(old, placed.k.into())),
             written: chunks(&new, shape.n() as u64),
         };
         let parity = manifest.size.saturating_mul(shape.m as u64).div_ceil(shape.k as u64);
         let bound = Moved { read: manifest.size, written: parity };
         let from = self.map.codec(&placed.spec)?.spec().to_string();
-        let (degraded, moved) = (false, Moved::default());
-        Ok(Some(Job { manifest, class, from, degraded, moved, planned, bound }))
+        let segments = old.and_then(|old| common_segments(&old, placed.k, (k, alpha, sub_chunk)));
+        let chunk = u64::from(alpha) * u64::from(sub_chunk);
+        let common = segments.map_or(0, |(_, stripes)| stripes * chunk * shape.n() as u64);
+        let (moved, client, why_not) = (Moved::default(), Moved::default(), None);
+        let (degraded, in_place, sent) = (false, false, 0);
+        Ok(Some(Job {
+            manifest,
+            class,
+            from,
+            degraded,
+            moved,
+            planned,
+            bound,
+            common,
+            in_place,
+            client,
+            sent,
+            why_not,
+        }))
     }
 
     fn ended(
@@ -355,6 +451,7 @@ impl ObjectWriter<'_> {
                 let (n, missing) = (put.nodes.len() as u64, put.missing.len() as u64);
                 let written = job.planned.written / n.max(1) * (n - missing);
                 (job.degraded, job.moved) = (degraded, Moved { read, written });
+                job.client = job.moved;
                 Ok(Some(job))
             }
             Err(PoolError::Conflict { .. }) => Ok(None),
@@ -382,6 +479,10 @@ impl RecodeReport {
                 self.moved.add(done.moved);
                 self.planned.add(done.planned);
                 self.bound.add(done.bound);
+                self.client.add(done.client);
+                self.in_place += u64::from(done.in_place);
+                self.sent += done.sent;
+                self.not_in_place = done.why_not.or(self.not_in_place.take());
             }
             Ok(None) => self.changed += 1,
             Err(error) => {

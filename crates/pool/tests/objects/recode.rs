@@ -115,6 +115,7 @@ fn what_would_be_less_safe_is_refused() {
         to: Some("rs:4+1"),
         lower_safety: true,
         dry_run: true,
+        nodes: None,
         fresh: &|| (world.run(), 1_000),
     };
     let dry = pool.writer().recode(&index, &all, &settings()).unwrap();

@@ -171,6 +171,7 @@ impl World {
             to: Some(to),
             lower_safety: false,
             dry_run: false,
+            nodes: None,
             fresh: &|| (self.run(), 1_000),
         };
         pool.writer().recode(index, &req, &Settings { lock_wait: Duration::ZERO, ..settings() })

@@ -38,9 +38,9 @@ const FAREWELL: Duration = Duration::from_millis(500);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct HelpingAgents<'a> {
-    network: &'a Network,
+    pub(super) network: &'a Network,
     config: &'a PoolConfig,
-    fresh: &'a dyn Fn() -> [u8; 16],
+    pub(super) fresh: &'a (dyn Fn() -> [u8; 16] + Sync),
     strategy: Option<&'a str>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> HelpingAgents<'a> {
     pub fn new(
         network: &'a Network,
         config: &'a PoolConfig,
-        fresh: &'a dyn Fn() -> [u8; 16],
+        fresh: &'a (dyn Fn() -> [u8; 16] + Sync),
     ) -> HelpingAgents<'a> {
         HelpingAgents { network, config, fresh, strategy: None }
     }
@@ -71,7 +71,7 @@ impl<'a> HelpingAgents<'a> {
     }
 
     /// The address of a node that is an agent.
-    fn address(&self, id: &str) -> Option<String> {
+    pub(super) fn address(&self, id: &str) -> Option<String> {
         let url = &self.config.node[self.config.position(id)?].url;
         let address = Address::is_meant(url).then(|| url.parse::<Address>().ok());
         address.flatten().map(|address| address.to_string())

@@ -7,10 +7,11 @@ use std::time::Duration;
 use kiln_plan::Plan;
 
 use super::request_queue::RequestQueue;
-use crate::attempts::{Attempt, Attempts};
-use crate::coordinator::{Coordinator, Outcome};
-use crate::{FinalFailure, PlacedRepair, Repaired};
+use crate::attempts::Attempts;
+use crate::coordinator::{Coordinator, Outcome, Share};
+use crate::{FinalFailure, Helper, PlacedRepair, Repaired};
 use kiln_net::Network;
+use kiln_net::agent::TaskId;
 use kiln_net::proto::{Message, Priority};
 use kiln_net::task::TransferCounters;
 use kiln_net::{NetError, Result};
@@ -79,7 +80,15 @@ impl PlacedRepair<'_> {
             let attempt = attempts.begin(ready, self.resume(network)?);
             let (plan, sub_bytes) = attempts.plan_of(&attempt);
             watcher.planned(plan, sub_bytes);
-            let outcome = self.carry_out(network, &attempt, watcher);
+            let handout = Handout {
+                nodes: &self.nodes,
+                task: attempt.task,
+                shares: &attempt.shares,
+                spared: &attempt.spared,
+                rate: self.rate,
+                kept: attempt.kept,
+            };
+            let outcome = handout.carry_out(network, watcher);
             match outcome.map_err(|error| FinalFailure::new(None, error))? {
                 Outcome::Done(amounts) => return Ok(attempts.done(attempt, amounts)),
                 Outcome::Failed(failure) => watcher.replanned(attempts.failed(failure)?),
@@ -102,19 +111,31 @@ impl PlacedRepair<'_> {
         });
         stripes.collect()
     }
+}
 
-    fn carry_out(
-        &self,
-        network: &Network,
-        attempt: &Attempt,
-        watcher: &dyn RepairWatcher,
-    ) -> Result<Outcome> {
-        let shares = attempt.shares.clone();
+/// Shares of one plan, and the agents that carry them out.
+pub(super) struct Handout<'a> {
+    /// All nodes of the plan.
+    pub nodes: &'a [Helper],
+    pub task: TaskId,
+    pub shares: &'a [Share],
+    /// Nodes that another plan can leave out.
+    pub spared: &'a [usize],
+    /// Bytes a second for each node (0: no limit).
+    pub rate: u64,
+    /// Bytes of chunks that were there before, and of how many.
+    pub kept: (u64, u64),
+}
+
+impl Handout<'_> {
+    /// Hands the shares out, and waits until all of them are done or one has failed.
+    pub fn carry_out(&self, network: &Network, watcher: &dyn RepairWatcher) -> Result<Outcome> {
+        let shares = self.shares.to_vec();
         let peers =
             shares.iter().map(|share| network.peer(&self.nodes[share.node].address.parse()?));
         let requests = RequestQueue::new(peers.collect::<Result<_>>()?, Priority::Control);
-        let spared = attempt.spared.iter().copied();
-        let mut coordinator = Coordinator::new(attempt.task, shares).sparing(spared);
+        let spared = self.spared.iter().copied();
+        let mut coordinator = Coordinator::new(self.task, shares).sparing(spared);
         let (start, mut rate) = (network.now(), self.rate);
         let mut heard = start;
         let mut stopping = false;
@@ -153,9 +174,9 @@ impl PlacedRepair<'_> {
             }
             let amounts = coordinator.amounts();
             let kept: u64 = amounts.iter().map(|amounts| amounts.written).sum();
-            let ranks = attempt.shares.iter().map(|share| share.node);
+            let ranks = self.shares.iter().map(|share| share.node);
             watcher.moved(&ranks.zip(amounts).collect::<Vec<_>>());
-            watcher.kept(attempt.kept.0 + kept, attempt.kept.1);
+            watcher.kept(self.kept.0 + kept, self.kept.1);
         }
     }
 }

@@ -1,7 +1,9 @@
 //! `kiln pool recode`
 
 use clap::Args;
-use kiln_pool::{Moved, Pool, RecodeReport, RecodeRequest};
+use kiln_net::Address;
+use kiln_pool::{Moved, Pool, RecodeReport, RecodeRequest, Recoder};
+use kiln_recovery::HelpingAgents;
 
 use super::{check_domains, settle};
 use crate::args::in_pool;
@@ -61,12 +63,22 @@ impl Recode {
         if !self.dry_run {
             date_attributes(&transfer, &names, &mut told)?;
         }
+        let urls = pool.config().node.iter().map(|node| &node.url);
+        let agent = urls.into_iter().find(|url| Address::is_meant(url));
+        let agents = match agent.filter(|_| !self.dry_run) {
+            Some(url) => {
+                let network = setup.network(&url.parse()?)?;
+                Some(HelpingAgents::new(network, pool.config(), &fresh_run))
+            }
+            None => None,
+        };
         let req = RecodeRequest {
             names: &names,
             skip: &of_volume,
             to: self.to.as_deref(),
             lower_safety: self.lower_safety,
             dry_run: self.dry_run,
+            nodes: agents.as_ref().map(|agents| agents as &dyn Recoder),
             fresh: &|| (fresh_run(), now_ms()),
         };
         let outcome = pool.writer().recode(&index, &req, &setup.settings());
@@ -157,6 +169,18 @@ fn show(report: &RecodeReport, setup: &Setup) -> Result<(), Failure> {
     if report.recoded > 0 {
         line("read", |moved| moved.read);
         line("written", |moved| moved.written);
+    }
+    if report.in_place > 0 {
+        let [read, written] = [report.client.read, report.client.written].map(sizes::show);
+        text += &format!(
+            "  {} by the nodes that have the data: {read} read and {written} written by this \
+             machine, {} sent between nodes\n",
+            report.in_place,
+            sizes::show(report.sent)
+        );
+    }
+    if let Some(why) = &report.not_in_place {
+        text += &format!("  by this machine, since nodes did not: {why}\n");
     }
     for (object, why) in &report.failed {
         text += &format!("  {}: {why}\n", one_line(object));
