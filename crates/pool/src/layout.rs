@@ -7,6 +7,7 @@ pub(crate) mod manifest;
 pub(crate) mod disk_usage;
 pub(crate) mod policy;
 pub(crate) mod placement;
+pub(crate) mod tier;
 
 pub use disk_usage::DiskUsage;
 pub use keep::KeepRule;
@@ -17,3 +18,4 @@ pub use manifest::{
 pub use placement::{Candidate, place, ranked};
 pub use policy::{Class, INLINE};
 pub use seal::{Sealer, Seals};
+pub use tier::Tier;

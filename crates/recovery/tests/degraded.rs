@@ -248,6 +248,7 @@ impl Scene {
             skip: &|_| false,
             to: Some(to),
             lower_safety: false,
+            at_most: u64::MAX,
             dry_run: false,
             nodes: Some(&agents),
             fresh: &|| ([rand(); 16], 5),

@@ -24,6 +24,8 @@ use kiln_pool::{NodeConfig, PoolConfig};
 use kiln_recovery::OnDemand;
 use kiln_store::Location;
 
+pub use recode::recode_by_tier;
+
 use crate::args::with_exit_codes;
 use crate::cmd::repair::recover;
 use crate::cmd::status;

@@ -17,7 +17,7 @@ use crate::data::recoder::{InPlace, Recoder, common_segments};
 use crate::data::shards::ObjectShards;
 use crate::data::writer::ObjectWriter;
 use crate::index::{Index, Listed};
-use crate::layout::{Body, Class, place};
+use crate::layout::{Body, Class, place, tier};
 use crate::{Key, Manifest};
 
 /// Most objects that are recoded together, and most bytes of them.
@@ -32,8 +32,10 @@ pub struct RecodeRequest<'a> {
     pub names: &'a [String],
     /// Names of objects that are left alone.
     pub skip: &'a dyn Fn(&str) -> bool,
-    /// Spec of the code; `None`: the one that the pool gives a new object of the size.
+    /// Spec of the code; `None`: the one that the pool gives an object of the size and age.
     pub to: Option<&'a str>,
+    /// Bytes of objects after which to stop.
+    pub at_most: u64,
     /// Allows a code that survives fewer losses than the one before.
     pub lower_safety: bool,
     /// Write nothing, tell what would be done.
@@ -140,7 +142,7 @@ impl ObjectWriter<'_> {
         let todo = self.selected(index, req, &mut report)?;
         settings.observer.begin("recode", Some(todo.iter().map(|(_, size)| size).sum()));
         let mut rest = &todo[..];
-        while !rest.is_empty() {
+        while !rest.is_empty() && report.bytes < req.at_most {
             let mut bytes = 0;
             let fits = |(_, size): &&(String, u64)| {
                 bytes += size;
@@ -189,7 +191,7 @@ impl ObjectWriter<'_> {
                 if todo.contains_key(&listed.name) {
                     return Ok(true);
                 }
-                let class = self.wanted(req, listed.size)?;
+                let class = self.wanted(req, listed.size, listed.created_ms)?;
                 let wanted = match listed.k == 0 || class.is_inline() {
                     true => {
                         report.inline += 1;
@@ -212,9 +214,13 @@ impl ObjectWriter<'_> {
     }
 
     /// The class of an object of this size in the wanted code.
-    fn wanted(&self, req: &RecodeRequest<'_>, size: u64) -> Result<Class> {
-        let own = self.map.config.policy.class_of(size);
-        let Some(spec) = req.to else { return Ok(own.clone()) };
+    fn wanted(&self, req: &RecodeRequest<'_>, size: u64, created_ms: u64) -> Result<Class> {
+        let config = &self.map.config;
+        let own = config.policy.class_of(size);
+        let Some(spec) = req.to else {
+            let age_ms = (req.fresh)().1.saturating_sub(created_ms);
+            return Ok(tier::class_of(&config.policy, &config.tier, size, age_ms));
+        };
         let wanted = self.map.codec(spec)?.spec().explicit();
         if !own.is_inline() && self.map.codec(&own.code)?.spec().explicit() == wanted {
             return Ok(own.clone());
@@ -399,7 +405,7 @@ impl ObjectWriter<'_> {
     /// The way from an object's code to that of its class; `None`: it has that meanwhile.
     fn job(&self, manifest: Manifest, req: &RecodeRequest<'_>) -> Result<Option<Job>> {
         let Body::Shards(placed) = &manifest.body else { return Ok(None) };
-        let class = self.wanted(req, manifest.size)?;
+        let class = self.wanted(req, manifest.size, manifest.created_ms)?;
         let codec = self.map.codec(&class.code)?;
         if class.is_inline() || placed.spec == codec.spec().explicit() {
             return Ok(None);

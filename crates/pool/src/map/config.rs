@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::Policy;
 use crate::layout::manifest::{MAX_COPIES, MAX_NODE_ID};
 use crate::layout::seal::{self, PoolKeys, Sealer, Seals};
-use crate::layout::{Candidate, KeepRule, keep};
+use crate::layout::{Candidate, KeepRule, Tier, keep};
 
 /// Version of a new pool.
 const VERSION: u32 = 2;
@@ -139,6 +139,9 @@ pub struct PoolConfig {
     /// Rules of which versions are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<KeepRule>,
+    /// Codes that objects get later, by age and size.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tier: Vec<Tier>,
     /// The nodes.
     #[serde(default)]
     pub node: Vec<NodeConfig>,
@@ -230,6 +233,7 @@ impl PoolConfig {
             gone: Vec::new(),
             policy,
             keep: Vec::new(),
+            tier: Vec::new(),
             node: Vec::new(),
             past: Vec::new(),
         }
@@ -367,6 +371,7 @@ impl PoolConfig {
         check_word("name", &self.name)?;
         self.policy.check()?;
         self.keep.iter().try_for_each(KeepRule::check)?;
+        self.tier.iter().try_for_each(|tier| tier.check(&self.policy))?;
         if self.node.len() > MAX_NODES {
             return Err(wrong(format!("{} nodes, the limit is {MAX_NODES}", self.node.len())));
         }

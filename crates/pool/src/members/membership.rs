@@ -430,6 +430,7 @@ impl<'a> Membership<'a> {
         let adopt = |map: &mut PoolConfig| {
             (map.name, map.policy) = (mine.name.clone(), mine.policy.clone());
             map.set_keep(mine.keep.clone());
+            map.tier.clone_from(&mine.tier);
             for (node, edited) in map.node.iter_mut().zip(&mine.node) {
                 (node.url, node.domain) = (edited.url.clone(), edited.domain.clone());
                 node.weight = edited.weight;

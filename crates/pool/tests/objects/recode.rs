@@ -114,6 +114,7 @@ fn what_would_be_less_safe_is_refused() {
         skip: &|name| name == "skipped",
         to: Some("rs:4+1"),
         lower_safety: true,
+        at_most: u64::MAX,
         dry_run: true,
         nodes: None,
         fresh: &|| (world.run(), 1_000),

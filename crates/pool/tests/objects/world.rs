@@ -170,6 +170,7 @@ impl World {
             skip: &|_| false,
             to: Some(to),
             lower_safety: false,
+            at_most: u64::MAX,
             dry_run: false,
             nodes: None,
             fresh: &|| (self.run(), 1_000),

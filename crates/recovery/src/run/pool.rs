@@ -97,6 +97,8 @@ pub struct PoolRecovery<'a> {
     pub fresh: &'a (dyn Fn() -> [u8; 16] + Sync),
     /// Settings of scrubs.
     pub scrubbing: Option<Scrubbing<'a>>,
+    /// Some other work, while nothing is to be repaired; whether there is more of it.
+    pub idle: Option<&'a (dyn Fn(&Pool) -> bool + Sync)>,
 }
 
 /// State that all threads of a recovery share. No lock is held while agents are waited for.
@@ -198,6 +200,7 @@ impl Shared<'_> {
                     scrub::part(self, after.as_deref());
                     Next::Survey
                 }
+                Next::Rest(_) if recovery.idle.is_some_and(|idle| idle(&self.pool())) => Next::Survey,
                 Next::Rest(time) => {
                     self.enter(Phase::Waiting, Some(time));
                     self.pause(time);

@@ -169,6 +169,7 @@ impl<'a> Keeper<'a> {
             control: &control,
             settings: settings(),
             fresh: &|| ClusterRun::run_id(self.client),
+            idle: None,
             scrubbing: Some(Scrubbing {
                 open: &|| self.run.open(self.client, &network),
                 position: locked(&self.position).clone(),

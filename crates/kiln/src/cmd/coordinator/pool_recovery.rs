@@ -7,7 +7,7 @@ use std::time::Duration;
 use kiln_pool::Pool;
 use kiln_recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
 use kiln_recovery::{PoolRecovery, Scrubbing};
-use kiln_stripe::PoolError;
+use kiln_stripe::{Observer, PoolError};
 use serde::Serialize;
 
 use super::Coordinator;
@@ -16,6 +16,7 @@ use super::hook::Hook;
 use super::logs::LogKeeper;
 use super::paid::{Paid, PriceReport};
 use super::scrubs::PositionFile;
+use crate::cmd::pool::recode_by_tier;
 use crate::exit::{Exit, Failure};
 use crate::page::Board;
 use crate::print::{INCOMPLETE, count, pace, table};
@@ -121,6 +122,13 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         Err(Failure::Pool(error)) => Err(error),
         Err(other) => Err(PoolError::Index { what: other.to_string() }),
     };
+    let by_tier = |pool: &Pool| match recode_by_tier(&flags.pool, pool, setup) {
+        Ok(more) => more,
+        Err(failure) => {
+            setup.observer.warn(&format!("tiers: {failure}"));
+            false
+        }
+    };
     let recovery = PoolRecovery {
         open: &|| open().map(Arc::new),
         index: &index,
@@ -138,6 +146,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
             position,
             depth: flags.scrubs.depth(),
         }),
+        idle: flags.recover.stay.then_some(&by_tier),
     };
     let outcome = recovery.run();
     setup.observer.finish();

@@ -4,6 +4,7 @@ use clap::Args;
 use kiln_net::Address;
 use kiln_pool::{Moved, Pool, RecodeReport, RecodeRequest, Recoder};
 use kiln_recovery::HelpingAgents;
+use kiln_stripe::Observer;
 
 use super::{check_domains, settle};
 use crate::args::in_pool;
@@ -15,6 +16,9 @@ use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::{self, Transfer};
 
+/// Bytes of objects that a coordinator recodes before it looks for damage again.
+const ROUND_BYTES: u64 = 1 << 30;
+
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Recode {
@@ -22,7 +26,7 @@ pub struct Recode {
     #[arg(value_name = "NAME", value_parser = in_pool)]
     names: Vec<String>,
 
-    /// The code, as kiln codes lists them [default: what pool.toml gives new objects of the size]
+    /// The code, as kiln codes lists them [default: what pool.toml gives objects of the size and, by its tiers, of the age]
     #[arg(long, value_name = "CODE")]
     to: Option<String>,
 
@@ -46,7 +50,6 @@ impl Recode {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let mut names: Vec<String> =
             self.names.iter().map(|name| name.trim_end_matches('/').to_owned()).collect();
-        let of_volume = |name: &str| format!("{name}/").starts_with(kiln_volume::OBJECTS);
         if let Some(name) = names.iter().find(|name| of_volume(name)) {
             return Err(Failure::Reserved { name: name.clone() });
         }
@@ -63,19 +66,12 @@ impl Recode {
         if !self.dry_run {
             date_attributes(&transfer, &names, &mut told)?;
         }
-        let urls = pool.config().node.iter().map(|node| &node.url);
-        let agent = urls.into_iter().find(|url| Address::is_meant(url));
-        let agents = match agent.filter(|_| !self.dry_run) {
-            Some(url) => {
-                let network = setup.network(&url.parse()?)?;
-                Some(HelpingAgents::new(network, pool.config(), &fresh_run))
-            }
-            None => None,
-        };
+        let agents = agents(&pool, setup)?;
         let req = RecodeRequest {
             names: &names,
             skip: &of_volume,
             to: self.to.as_deref(),
+            at_most: u64::MAX,
             lower_safety: self.lower_safety,
             dry_run: self.dry_run,
             nodes: agents.as_ref().map(|agents| agents as &dyn Recoder),
@@ -112,6 +108,47 @@ impl Recode {
         let _lock = self.pool.lock("repair")?;
         settle(&self.pool, pool, setup)
     }
+}
+
+/// The agents that recode the shards that they have, if there are some.
+fn agents<'a>(pool: &'a Pool, setup: &'a Setup) -> Result<Option<HelpingAgents<'a>>, Failure> {
+    let mut urls = pool.config().node.iter().map(|node| &node.url);
+    let Some(url) = urls.find(|url| Address::is_meant(url)) else { return Ok(None) };
+    let network = setup.network(&url.parse()?)?;
+    Ok(Some(HelpingAgents::new(network, pool.config(), &fresh_run)))
+}
+
+/// Gives objects the codes of the pool's tiers that they have reached, some at a time; whether there
+/// may be more.
+pub fn recode_by_tier(flags: &PoolFlags, pool: &Pool, setup: &Setup) -> Result<bool, Failure> {
+    if pool.config().tier.is_empty() {
+        return Ok(false);
+    }
+    let agents = agents(pool, setup)?;
+    let req = RecodeRequest {
+        names: &[String::new()],
+        skip: &of_volume,
+        to: None,
+        at_most: ROUND_BYTES,
+        lower_safety: false,
+        dry_run: false,
+        nodes: agents.as_ref().map(|agents| agents as &dyn Recoder),
+        fresh: &|| (fresh_run(), now_ms()),
+    };
+    let report = pool.writer().recode(&flags.index(pool, setup)?, &req, &setup.settings())?;
+    if let Some((object, why)) = report.failed.first() {
+        setup.observer.warn(&format!("{object}: not recoded for its tier: {why}"));
+    }
+    if report.recoded > 0 && !setup.quiet {
+        let objects = count(report.recoded, "object");
+        setup.observer.warn(&format!("{objects} recoded for their tiers"));
+    }
+    Ok(report.recoded > 0)
+}
+
+/// Returns whether an object is a volume's.
+fn of_volume(name: &str) -> bool {
+    format!("{name}/").starts_with(kiln_volume::OBJECTS)
 }
 
 /// Notes when objects were put beside what is kept of their files: recoding leaves that as it is,
