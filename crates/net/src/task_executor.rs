@@ -140,7 +140,10 @@ impl TaskExecutor {
             let mut bytes = vec![0; count * sub_len];
             match &self.spec.from.0 {
                 // The chunk is the same, cut into other sub-chunks; all of them are wanted.
-                Some(old) => drop(reader.read_runs(stripe, &[0..old.alpha], &mut bytes)?),
+                Some(old) => {
+                    let all = 0..old.alpha;
+                    reader.read_runs(stripe, std::slice::from_ref(&all), &mut bytes)?;
+                }
                 None if count > 0 => drop(reader.read_runs(stripe, &runs, &mut bytes)?),
                 None => {}
             }

@@ -20,10 +20,12 @@ Examples:
   kiln advise --nodes 60 --data 1000TB --class ssd --link 3GB --failures 0.9
   kiln advise --nodes 20 --data 40TB --lose 3 --nines 11 --overhead 1.5
   kiln advise --nodes 20 --data 40TB --code clay:10+4 --code rs:10+4 --simulate
+  kiln advise --nodes 96 --data 600TB --domain 6 --domain-failures 0.5 --price 15,2
 
 Repair times are those of kiln's own planner (links) and device model (kiln probe); durability is
-the chance that a year loses any data, from failures of single nodes. Losses that hit many nodes at
-once, software and people are not in it.";
+the chance that a year loses any data, from failures of single nodes, and with --domain of whole
+hosts or racks. Software and people are not in it. Predictions can be checked: keep what --json
+prints, lose a node, and compare.";
 
 /// Numbers of data chunks that are looked at.
 const DATA_CHUNKS: &[usize] = &[1, 2, 3, 4, 6, 8, 10, 12, 16];
@@ -105,6 +107,22 @@ pub struct Advise {
     #[arg(long, value_name = "HOURS", default_value_t = 1.0)]
     detection: f64,
 
+    /// Nodes of a host or a rack that fails at once; each holds one shard of an object
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "domain_failures")]
+    domain: usize,
+
+    /// Percent of these that fail in a year with all that their nodes hold
+    #[arg(long, value_name = "PERCENT", requires = "domain")]
+    domain_failures: Option<f64>,
+
+    /// Money for a TB stored for a month, and for a TB that repairs read
+    #[arg(long, value_name = "STORED,READ", value_delimiter = ',', num_args = 1)]
+    price: Vec<f64>,
+
+    /// Draw what codes store and their nines, as SVG
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+
     /// Wish: at least so many nines, e.g. 11: a year loses data with a chance of 1e-11
     #[arg(long, value_name = "N", default_value_t = 9.0)]
     nines: f64,
@@ -166,6 +184,9 @@ impl Advise {
         }
         let played = self.simulate.then(|| site.play(&rows[0], setup.seed)).transpose()?;
         let report = report::Report::new(&site, &self.wishes(), rows, played);
+        if let Some(path) = &self.picture {
+            crate::setup::write_file(path, report.picture().as_bytes())?;
+        }
         setup.answer(&report, || report.text())?;
         Ok(if report.met() { Exit::Done } else { Exit::Usage })
     }
@@ -190,6 +211,17 @@ impl Advise {
             () if !(0.0..=10_000.0).contains(&self.detection) => {
                 flag("--detection", "from 0 to 10000 hours")
             }
+            () if self.domain == 0 || self.nodes / self.domain < 2 => {
+                flag("--domain", "there must be two domains at least")
+            }
+            () if !(0.0..=1000.0).contains(&self.domain_failures.unwrap_or(0.0)) => {
+                flag("--domain-failures", "from 0 to 1000 percent a year")
+            }
+            () if !matches!(self.price[..], [] | [_, _])
+                || !self.price.iter().all(|price| (0.0..=1e9).contains(price)) =>
+            {
+                flag("--price", "two prices from 0 to 1e9, e.g. 20,1.5")
+            }
             () => Ok(()),
         }?;
         Ok(Site {
@@ -202,6 +234,9 @@ impl Advise {
             },
             link: self.link,
             failures: failures / 100.0,
+            domain: self.domain,
+            domain_failures: self.domain_failures.unwrap_or(0.0) / 100.0,
+            price: self.price.first().copied().zip(self.price.get(1).copied()),
             detection_hours: self.detection,
             bad_bits: self.class.bad_bits(),
             limit_rate: setup.limit_rate(),
@@ -264,8 +299,9 @@ impl Advise {
         if row.stored > self.overhead {
             unmet.push(format!("stores {:.2} for {}", row.stored, self.overhead));
         }
-        if row.shards > self.nodes {
-            unmet.push(format!("needs {} nodes", row.shards));
+        if row.shards > self.nodes / self.domain {
+            let what = if self.domain > 1 { "domains" } else { "nodes" };
+            unmet.push(format!("needs {} {what}", row.shards));
         }
         if let Some(size) = self.node_size.filter(|&size| row.node_bytes > size) {
             let (needs, size) = (crate::sizes::show(row.node_bytes), crate::sizes::show(size));

@@ -32,6 +32,11 @@ pub struct Site {
     /// Failures of a node in a year.
     pub failures: f64,
     pub detection_hours: f64,
+    /// Nodes that can fail at once, and how often these do in a year.
+    pub domain: usize,
+    pub domain_failures: f64,
+    /// Money for a TB stored a month, and for one read by repairs.
+    pub price: Option<(f64, f64)>,
     /// Unreadable bits among those read.
     pub bad_bits: f64,
     pub limit_rate: Option<u64>,
@@ -60,6 +65,8 @@ pub struct Advice {
     pub repair_bound_by: &'static str,
     /// Bytes that repairs read in a year, at all nodes.
     pub repair_bytes_a_year: f64,
+    /// Money that storage and repairs take in a year.
+    pub cost_a_year: Option<f64>,
     /// The chance that a year loses data, and its nines.
     pub loss_a_year: f64,
     pub nines: f64,
@@ -103,6 +110,9 @@ pub fn on_disks(site: &Site, codec: &Codec) -> Result<Advice, Failure> {
     }
     let node_bytes = site.data as f64 * stored / site.nodes as f64;
     let chunks = node_bytes / chunk as f64;
+    let nodes = site.nodes as f64;
+    let read = nodes * (site.failures + site.domain_failures) * chunks * bytes;
+    let cost = |(stored, moved)| (nodes * node_bytes * 12.0 * stored + read * moved) / 1e12;
     Ok(Advice {
         code: codec.spec().to_string(),
         shards: n,
@@ -114,7 +124,8 @@ pub fn on_disks(site: &Site, codec: &Codec) -> Result<Advice, Failure> {
         disk_hours: chunks * (seconds + site.model.seconds(1, chunk)) / 3600.0,
         repair_hours: f64::INFINITY,
         repair_bound_by: "",
-        repair_bytes_a_year: site.nodes as f64 * site.failures * chunks * bytes,
+        repair_bytes_a_year: read,
+        cost_a_year: site.price.map(cost),
         loss_a_year: 1.0,
         nines: 0.0,
         decides: "",
@@ -129,17 +140,22 @@ pub fn on_disks(site: &Site, codec: &Codec) -> Result<Advice, Failure> {
 /// # Errors
 /// A repair cannot be planned; a number of the site is outside of what can be computed.
 pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Result<(), Failure> {
-    if row.shards > site.nodes {
+    if row.shards > site.nodes / site.domain {
         return Ok(());
     }
     (row.repair_hours, row.repair_bound_by) = repair(site, codec, row, seed)?;
+    // Where domains fail, each loss of a node counts as that of its domain, for as long as most
+    // losses take: no more data is safe than that says.
+    let domain = site.domain as f64;
+    let failures = domain * site.failures + site.domain_failures;
+    let longer = (domain * site.failures + domain * site.domain_failures) / failures;
     let pool = PoolModel {
-        nodes: site.nodes,
+        nodes: site.nodes / site.domain,
         tolerance: tolerance(codec, seed)?,
         placement: Placement::Spread { stripes: (site.data / site.object).max(1) },
-        failures_per_year: site.failures,
+        failures_per_year: failures,
         detection_hours: site.detection_hours,
-        repair_hours: row.repair_hours.max(1e-6),
+        repair_hours: (row.repair_hours * longer).max(1e-6),
         bad_chunks: (site.chunk(codec) as f64 * 8.0 * site.bad_bits).min(1.0),
     };
     row.loss_a_year = loss_a_year(&pool)?;

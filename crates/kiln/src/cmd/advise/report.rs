@@ -34,6 +34,8 @@ pub struct Report {
     link: u64,
     failures_per_year: f64,
     detection_hours: f64,
+    domain: usize,
+    domain_failures_per_year: f64,
     read_seconds: f64,
     byte_seconds: f64,
     bad_bits: f64,
@@ -54,6 +56,8 @@ impl Report {
             link: site.link,
             failures_per_year: site.failures,
             detection_hours: site.detection_hours,
+            domain: site.domain,
+            domain_failures_per_year: site.domain_failures,
             read_seconds: site.model.read_seconds,
             byte_seconds: site.model.byte_seconds,
             bad_bits: site.bad_bits,
@@ -98,10 +102,11 @@ impl Report {
             _ => {}
         }
         text += "\n";
-        text += &table(
-            &["code", "lose", "stored", "repair reads", "in", "node rebuilt", "by", "nines"],
-            &self.codes.iter().map(line).collect::<Vec<_>>(),
-        );
+        let priced = self.codes.iter().any(|row| row.cost_a_year.is_some());
+        let mut head =
+            vec!["code", "lose", "stored", "repair reads", "in", "node rebuilt", "by", "nines"];
+        head.extend(priced.then_some("a year"));
+        text += &table(&head, &self.codes.iter().map(line).collect::<Vec<_>>());
         text += "\n";
         if let Some(row) = self.codes.first().filter(|row| !row.decides.is_empty()) {
             text += &format!(
@@ -117,9 +122,16 @@ impl Report {
             );
         }
         text += &format!(
-            "assumed: {:.2} % of the nodes fail in a year, each alone; repair begins after {} h; \
+            "assumed: {:.2} % of the nodes fail in a year, each alone{}; repair begins after {} h; \
              links of {} a second; a read {:.3} ms, a byte {:.2} ns; objects of {}\n",
             self.failures_per_year * 100.0,
+            match self.domain {
+                1 => String::new(),
+                nodes => format!(
+                    ", and {:.2} % of the domains of {nodes} with all they hold",
+                    self.domain_failures_per_year * 100.0
+                ),
+            },
             self.detection_hours,
             sizes::show(self.link),
             self.read_seconds * 1e3,
@@ -130,13 +142,43 @@ impl Report {
     }
 }
 
+impl Report {
+    /// Returns a picture of the codes: bytes stored to the right, nines upwards, the recommended
+    /// one filled.
+    pub fn picture(&self) -> String {
+        let most = |of: fn(&Advice) -> f64| self.codes.iter().map(of).fold(1.0, f64::max);
+        let (widest, highest) = (most(|row| row.stored), most(|row| row.nines));
+        let mut svg = String::from(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 440\" \
+             font-family=\"sans-serif\" font-size=\"12\">\n\
+             <path d=\"M40 20V400H620\" fill=\"none\" stroke=\"#888\"/>\n\
+             <text x=\"40\" y=\"14\">nines a year</text>\n\
+             <text x=\"430\" y=\"430\">bytes stored for each byte</text>\n",
+        );
+        for row in &self.codes {
+            let x = 40.0 + 500.0 * (row.stored - 1.0) / (widest - 1.0).max(1e-9);
+            let y = 400.0 - 370.0 * row.nines.max(0.0) / highest;
+            let fill = if self.recommended.as_ref() == Some(&row.code) { "#06c" } else { "#fff" };
+            svg += &format!(
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\" fill=\"{fill}\" stroke=\"#06c\"/>\n\
+                 <text x=\"{:.1}\" y=\"{y:.1}\">{}: {:.2}, {:.1}</text>\n",
+                x + 9.0,
+                row.code,
+                row.stored,
+                row.nines
+            );
+        }
+        svg + "</svg>\n"
+    }
+}
+
 fn line(row: &Advice) -> Vec<String> {
     let hours = match row.repair_hours {
         hours if hours.is_infinite() => "-".into(),
         hours if hours < 1.0 => format!("{:.0} min", hours * 60.0),
         hours => format!("{hours:.1} h"),
     };
-    vec![
+    let mut cells = vec![
         row.code.clone(),
         format!("any {}", row.survives),
         format!("{:.2}", row.stored),
@@ -145,5 +187,7 @@ fn line(row: &Advice) -> Vec<String> {
         hours,
         row.repair_bound_by.into(),
         format!("{:.1}{}", row.nines, if row.unmet.is_empty() { "" } else { " (!)" }),
-    ]
+    ];
+    cells.extend(row.cost_a_year.map(|cost| format!("{cost:.0}")));
+    cells
 }
