@@ -335,8 +335,11 @@ impl ObjectWriter<'_> {
         let rewrite = Rewrite { manifest, class, least, in_place };
         let (run, now_ms) = (req.fresh)();
         let put = PutRequest { name: &job.manifest.name, run, now_ms, replace: true };
-        let mut source = DecodedSource::new(shards, settings);
-        let ends = self.put_each(vec![(put, Before::Recode(&rewrite), &mut source)], settings);
+        let half = Settings { memory: settings.memory / 2, ..*settings };
+        let reads = Settings { observer: &Silent, ..self.map.settings(&half) };
+        let writes = Settings { observer: &Quiet(settings.observer), ..half };
+        let mut source = DecodedSource::new(shards, &reads);
+        let ends = self.put_each(vec![(put, Before::Recode(&rewrite), &mut source)], &writes);
         match ends.map(|mut ends| ends.pop()) {
             Ok(Some(Ok(_))) => {}
             Ok(Some(Err(PoolError::Conflict { .. }))) => return Some(Ok(false)),
@@ -354,6 +357,7 @@ impl ObjectWriter<'_> {
         job.client = Moved { read: here, written: written.saturating_sub(job.common) };
         job.moved = Moved { read: here + moved.read, written: job.client.written + moved.written };
         (job.in_place, job.sent) = (true, moved.sent);
+        settings.observer.advance(job.manifest.size.saturating_sub(here));
         Some(Ok(true))
     }
 
