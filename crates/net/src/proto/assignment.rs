@@ -479,7 +479,11 @@ impl Assignment {
             match self.rounds.iter_mut().find(|round| reads(round)) {
                 Some(round) => round.persists.push(persist),
                 None => {
-                    let round = RoundInfo { reads: vec![id], persists: vec![persist], ..RoundInfo::default() };
+                    let round = RoundInfo {
+                        reads: vec![id],
+                        persists: vec![persist],
+                        ..RoundInfo::default()
+                    };
                     self.rounds.insert(0, round);
                 }
             }

@@ -382,8 +382,8 @@ impl ObjectWriter<'_> {
             let files = shards.iter().map(|shard| (id(shard), shard.part.clone()));
             kept.write(&codec, &info, files.collect(), stripes).map(|()| stripes)
         });
-        let result = first
-            .and_then(|first| encode_shards(&codec, &info, &parts, first, source, settings));
+        let result =
+            first.and_then(|first| encode_shards(&codec, &info, &parts, first, source, settings));
         let (size, digests) = result.inspect_err(|_| {
             self.remove_staged_shards(&shards);
             self.manifests.withdraw(announced.as_ref());

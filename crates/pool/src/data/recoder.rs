@@ -128,8 +128,7 @@ impl<'a> InPlace<'a> {
             }
             nodes.push(at);
         }
-        let taken: Vec<&str> =
-            nodes.iter().map(|&at| &map.nodes[at].config.domain[..]).collect();
+        let taken: Vec<&str> = nodes.iter().map(|&at| &map.nodes[at].config.domain[..]).collect();
         let WithRoom { chosen, .. } =
             writer.place_with_room(key, n - nodes.len(), &taken, bytes, asked)?;
         nodes.extend(chosen);

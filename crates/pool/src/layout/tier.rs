@@ -41,8 +41,7 @@ impl Tier {
 /// its size.
 pub(crate) fn class_of(policy: &Policy, tiers: &[Tier], size: u64, age_ms: u64) -> Class {
     let class = policy.class_of(size);
-    let reached =
-        |tier: &&Tier| age_ms / 1000 >= tier.after_seconds && size >= tier.at_least;
+    let reached = |tier: &&Tier| age_ms / 1000 >= tier.after_seconds && size >= tier.at_least;
     match tiers.iter().filter(reached).max_by_key(|tier| tier.after_seconds) {
         Some(tier) if !class.is_inline() && tier.code != class.code => {
             Class { below: None, code: tier.code.clone(), sub_chunk: None }
@@ -58,8 +57,10 @@ mod tests {
     #[test]
     fn the_oldest_tier_that_is_reached_counts() {
         let policy = Policy::for_code("clay:4+2").unwrap();
-        let tier = |after_seconds, at_least, code: &str| {
-            Tier { after_seconds, at_least, code: code.to_owned() }
+        let tier = |after_seconds, at_least, code: &str| Tier {
+            after_seconds,
+            at_least,
+            code: code.to_owned(),
         };
         let tiers = [tier(100, 0, "rs:8+2"), tier(10, 1 << 20, "rs:6+2"), tier(10, 0, "clay:4+2")];
         let code = |size, age_ms| class_of(&policy, &tiers, size, age_ms).code;

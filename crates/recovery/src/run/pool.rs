@@ -200,7 +200,9 @@ impl Shared<'_> {
                     scrub::part(self, after.as_deref());
                     Next::Survey
                 }
-                Next::Rest(_) if recovery.idle.is_some_and(|idle| idle(&self.pool())) => Next::Survey,
+                Next::Rest(_) if recovery.idle.is_some_and(|idle| idle(&self.pool())) => {
+                    Next::Survey
+                }
                 Next::Rest(time) => {
                     self.enter(Phase::Waiting, Some(time));
                     self.pause(time);
