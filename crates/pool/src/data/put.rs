@@ -376,10 +376,10 @@ impl ObjectWriter<'_> {
         refuse_less_safe(&req, before, &codec, &missing)?;
         let announced =
             self.manifests.announce(key, (req.run, req.now_ms), nodes.iter().copied(), asked)?;
+        let id = |at: usize| self.map.nodes[at].config.id.clone();
         let first = in_place.map_or(Ok(0), |(kept, stripes)| {
             check_parts(&parts)?;
-            let id = |shard: &StagedShard| self.map.nodes[shard.node].config.id.clone();
-            let files = shards.iter().map(|shard| (id(shard), shard.part.clone()));
+            let files = shards.iter().map(|shard| (id(shard.node), shard.part.clone()));
             kept.write(&codec, &info, files.collect(), stripes).map(|()| stripes)
         });
         let result =
@@ -388,10 +388,8 @@ impl ObjectWriter<'_> {
             self.remove_staged_shards(&shards);
             self.manifests.withdraw(announced.as_ref());
         })?;
-        let places = nodes
-            .iter()
-            .zip(digests)
-            .map(|(&at, digest)| Place { node: self.map.nodes[at].config.id.clone(), digest });
+        let places = nodes.iter().zip(digests);
+        let places = places.map(|(&at, digest)| Place { node: id(at), digest });
         let body = Body::Shards(Placed {
             spec,
             k: info.k,

@@ -64,7 +64,7 @@ pub(crate) struct InPlace<'a> {
     by: &'a dyn Recoder,
     old: &'a ObjectShards,
     sources: Vec<String>,
-    /// What the nodes did.
+    /// Bytes that the nodes moved.
     pub moved: Mutex<Written>,
 }
 

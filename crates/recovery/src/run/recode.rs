@@ -1,5 +1,5 @@
-//! Recodes by the agents that have the data: each writes its data shard anew, from its own file, and
-//! parity is computed on the way to its nodes by a plan, as if it had been lost.
+//! Recodes by the agents that have the data: each writes its data shard anew, from its own file,
+//! and parity is computed on the way to its nodes by a plan, as if it had been lost.
 
 use kiln_net::proto::assignment::{Geometry, TargetFile};
 use kiln_net::task::default_slice;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kiln_pool::Pool;
 use kiln_recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
 use kiln_recovery::{PoolRecovery, Scrubbing};
-use kiln_stripe::{Observer, PoolError};
+use kiln_stripe::PoolError;
 use serde::Serialize;
 
 use super::Coordinator;
@@ -122,13 +122,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
         Err(Failure::Pool(error)) => Err(error),
         Err(other) => Err(PoolError::Index { what: other.to_string() }),
     };
-    let by_tier = |pool: &Pool| match recode_by_tier(&flags.pool, pool, setup) {
-        Ok(more) => more,
-        Err(failure) => {
-            setup.observer.warn(&format!("tiers: {failure}"));
-            false
-        }
-    };
+    let by_tier = |pool: &Pool| recode_by_tier(&flags.pool, pool, setup);
     let recovery = PoolRecovery {
         open: &|| open().map(Arc::new),
         index: &index,

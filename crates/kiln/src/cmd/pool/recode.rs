@@ -26,7 +26,7 @@ pub struct Recode {
     #[arg(value_name = "NAME", value_parser = in_pool)]
     names: Vec<String>,
 
-    /// The code, as kiln codes lists them [default: what pool.toml gives objects of the size and, by its tiers, of the age]
+    /// The code, as kiln codes lists them [default: that of pool.toml for the size and age]
     #[arg(long, value_name = "CODE")]
     to: Option<String>,
 
@@ -118,9 +118,16 @@ fn agents<'a>(pool: &'a Pool, setup: &'a Setup) -> Result<Option<HelpingAgents<'
     Ok(Some(HelpingAgents::new(network, pool.config(), &fresh_run)))
 }
 
-/// Gives objects the codes of the pool's tiers that they have reached, some at a time; whether there
-/// may be more.
-pub fn recode_by_tier(flags: &PoolFlags, pool: &Pool, setup: &Setup) -> Result<bool, Failure> {
+/// Gives objects the codes of the tiers that they have reached, some at a time; returns whether
+/// there may be more.
+pub fn recode_by_tier(flags: &PoolFlags, pool: &Pool, setup: &Setup) -> bool {
+    by_tier(flags, pool, setup).unwrap_or_else(|failure| {
+        setup.observer.warn(&format!("tiers: {failure}"));
+        false
+    })
+}
+
+fn by_tier(flags: &PoolFlags, pool: &Pool, setup: &Setup) -> Result<bool, Failure> {
     if pool.config().tier.is_empty() {
         return Ok(false);
     }
