@@ -315,6 +315,7 @@ impl<'a> Operator<'a> {
             settings: settings(),
             fresh: &|| ClusterRun::run_id(self.client),
             scrubbing: None,
+            idle: None,
         };
         let report = recovery.run().map_err(|error| match error {
             RecoveryError::Pool(error) => error,

@@ -88,6 +88,7 @@ pub fn recover(
         settings: *settings,
         fresh: &fresh_run,
         scrubbing: None,
+        idle: None,
     };
     Ok(recovery.run()?)
 }
