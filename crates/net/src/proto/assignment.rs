@@ -463,28 +463,28 @@ impl Assignment {
         self.from = OldRun(Some(Box::new(from)));
         let mine: Vec<u32> = self.sources.iter().map(|source| source.chunk).collect();
         for chunk in mine {
-            let whole = [Run { start: 0, end: alpha }];
-            let is_whole = |piece: &&PieceInfo| piece.chunk == chunk && piece.runs == whole;
-            let id = match self.pieces.iter().find(is_whole) {
-                Some(piece) => piece.id,
-                None => {
-                    let id = self.pieces.last().map_or(0, |piece| piece.id + 1);
-                    let runs = whole.to_vec();
-                    self.pieces.push(PieceInfo { id, sub_chunks: alpha, chunk, runs });
-                    id
-                }
+            let positions = |piece: &PieceInfo| -> Vec<u32> {
+                piece.runs.iter().flat_map(|run| run.start..run.end).collect()
             };
-            let persist = PersistInfo { piece: id, chunk, positions: (0..alpha).collect() };
-            let reads = |round: &RoundInfo| round.reads.contains(&id);
-            match self.rounds.iter_mut().find(|round| reads(round)) {
-                Some(round) => round.persists.push(persist),
-                None => {
-                    let round = RoundInfo {
-                        reads: vec![id],
-                        persists: vec![persist],
-                        ..RoundInfo::default()
-                    };
-                    self.rounds.insert(0, round);
+            let mut read: Vec<(u32, Vec<u32>)> = (self.pieces.iter())
+                .filter(|piece| piece.chunk == chunk && !piece.runs.is_empty())
+                .map(|piece| (piece.id, positions(piece)))
+                .collect();
+            let mut all: Vec<u32> =
+                read.iter().flat_map(|(_, positions)| positions).copied().collect();
+            all.sort_unstable();
+            if !all.into_iter().eq(0..alpha) {
+                // Pieces that overlap, or leave something out: one more is the chunk.
+                let id = self.pieces.last().map_or(0, |piece| piece.id + 1);
+                let runs = vec![Run { start: 0, end: alpha }];
+                self.pieces.push(PieceInfo { id, sub_chunks: alpha, chunk, runs });
+                self.rounds.insert(0, RoundInfo { reads: vec![id], ..RoundInfo::default() });
+                read = vec![(id, (0..alpha).collect())];
+            }
+            for (piece, positions) in read {
+                let mut rounds = self.rounds.iter_mut();
+                if let Some(round) = rounds.find(|round| round.reads.contains(&piece)) {
+                    round.persists.push(PersistInfo { piece, chunk, positions });
                 }
             }
         }
