@@ -9,12 +9,11 @@ use std::sync::Arc;
 use super::Kernel;
 use super::avx2::{self, Avx2};
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
-use super::jit::call::BlockCode;
 use super::jit::matrix::MatrixCode;
-use super::jit::pages;
 use super::jit::target::Target;
 use super::jit::x86::X86;
 use super::jit::x86::avx2::{LINES, PRODUCTS, SUMS, tables};
+use super::jit::{self, call::BlockCode, pages};
 use crate::block::Block;
 use crate::tuning::Fetch;
 
@@ -28,43 +27,8 @@ pub(super) fn detect() -> Option<&'static dyn Kernel> {
     Some(jit)
 }
 
-impl Kernel for JitAvx2 {
-    fn name(&self) -> &'static str {
-        "jit-avx2"
-    }
-
-    fn vector_len(&self) -> usize {
-        avx2::WIDTH
-    }
-}
-
-impl Engine for JitAvx2 {
-    fn most_rows(&self) -> usize {
-        self.0.most_rows()
-    }
-
-    fn table_len(&self) -> usize {
-        self.0.table_len()
-    }
-
-    fn tabulate(&self, coefficient: u8, table: &mut [u8]) {
-        self.0.tabulate(coefficient, table);
-    }
-
-    fn code_gen(&self) -> Option<&dyn CodeGen> {
-        pages::are_allowed().then_some(self)
-    }
-
-    unsafe fn pass(&self, pass: &Pass<'_>) {
-        // SAFETY: the caller vouches for the operands, `self` for the CPU, and a pass brings the
-        // code that `prepare` made for its coefficients. What the code leaves is within `len`.
-        unsafe {
-            let done = pass.run_code();
-            if done < pass.len {
-                self.0.pass_from(pass, done);
-            }
-        }
-    }
+jit::kernel! {
+    JitAvx2.0 = "jit-avx2", vectors: avx2::WIDTH, most: Avx2::most_rows
 }
 
 impl CodeGen for JitAvx2 {

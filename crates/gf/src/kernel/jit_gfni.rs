@@ -12,10 +12,10 @@ use std::sync::{Arc, OnceLock};
 
 use super::avx512::WIDTH;
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
-use super::jit::call::BlockCode;
 use super::jit::pages::{self, Pages};
 use super::jit::target::Target;
 use super::jit::x86::{X86, avx512, emit};
+use super::jit::{self, call::BlockCode};
 use super::{Kernel, gfni};
 use crate::block::Block;
 use crate::tuning::Fetch;
@@ -28,16 +28,6 @@ pub(super) fn detect() -> Option<&'static dyn Kernel> {
     static JIT: std::sync::OnceLock<Option<Jit>> = std::sync::OnceLock::new();
     let jit = JIT.get_or_init(|| gfni::proof().map(Jit)).as_ref()?;
     Some(jit)
-}
-
-impl Kernel for Jit {
-    fn name(&self) -> &'static str {
-        "jit"
-    }
-
-    fn vector_len(&self) -> usize {
-        WIDTH
-    }
 }
 
 /// Signature of the code: addresses of sources and destinations, bit-matrices, bytes of each
@@ -93,33 +83,8 @@ impl PassCode for Code {
     }
 }
 
-impl Engine for Jit {
-    fn most_rows(&self) -> usize {
-        8
-    }
-
-    fn table_len(&self) -> usize {
-        self.0.table_len()
-    }
-
-    fn tabulate(&self, coefficient: u8, table: &mut [u8]) {
-        self.0.tabulate(coefficient, table);
-    }
-
-    fn code_gen(&self) -> Option<&dyn CodeGen> {
-        pages::are_allowed().then_some(self)
-    }
-
-    unsafe fn pass(&self, pass: &Pass<'_>) {
-        // SAFETY: the caller vouches for the operands, `self` for the CPU, and a pass brings the
-        // code that `prepare` made for its coefficients. What the code leaves is within `len`.
-        unsafe {
-            let done = pass.run_code();
-            if done < pass.len {
-                self.0.pass_from(pass, done);
-            }
-        }
-    }
+jit::kernel! {
+    Jit.0 = "jit", vectors: WIDTH, most: (|_| 8)
 }
 
 /// The maps of all factors.

@@ -9,9 +9,8 @@ use super::Kernel;
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
 use super::jit::arm::Arm;
 use super::jit::arm::neon::{MATRIX, Neon as Registers, PRODUCTS, SUMS, tables};
-use super::jit::call::BlockCode;
 use super::jit::matrix::MatrixCode;
-use super::jit::pages;
+use super::jit::{self, call::BlockCode, pages};
 use super::neon::{self, Neon};
 use crate::block::Block;
 use crate::tuning::Fetch;
@@ -45,43 +44,8 @@ impl JitNeon {
     }
 }
 
-impl Kernel for JitNeon {
-    fn name(&self) -> &'static str {
-        "jit-neon"
-    }
-
-    fn vector_len(&self) -> usize {
-        neon::WIDTH
-    }
-}
-
-impl Engine for JitNeon {
-    fn most_rows(&self) -> usize {
-        self.neon.most_rows()
-    }
-
-    fn table_len(&self) -> usize {
-        self.neon.table_len()
-    }
-
-    fn tabulate(&self, coefficient: u8, table: &mut [u8]) {
-        self.neon.tabulate(coefficient, table);
-    }
-
-    fn code_gen(&self) -> Option<&dyn CodeGen> {
-        pages::are_allowed().then_some(self)
-    }
-
-    unsafe fn pass(&self, pass: &Pass<'_>) {
-        // SAFETY: the caller vouches for the operands, `self` for the CPU, and a pass brings the
-        // code that `prepare` made for its coefficients. What the code leaves is within `len`.
-        unsafe {
-            let done = pass.run_code();
-            if done < pass.len {
-                self.neon.pass_from(pass, done);
-            }
-        }
-    }
+jit::kernel! {
+    JitNeon.neon = "jit-neon", vectors: neon::WIDTH, most: Neon::most_rows
 }
 
 impl CodeGen for JitNeon {
