@@ -155,45 +155,25 @@ fn versions_and_numbers_are_for_ever() {
     assert!(numbers.iter().copied().eq(1..=numbers.len() as u16), "{numbers:?}");
 }
 
-/// The bytes of a frame with a Progress in it, whose state and numbers are as version 1 has them.
+/// Messages as every version ever released wrote them.
 #[test]
-fn progress_keeps_its_bytes_and_an_unknown_state_breaks_the_protocol() {
-    let message = |peer, chunk, state| Message::Progress {
-        state,
-        done: 0,
-        total: 0,
-        read: 0,
-        sent: 0,
-        received: 0,
-        written: 0,
-        text: String::new(),
-        peer,
-        chunk,
-        stripe: 0,
-        waits: true,
-    };
-    let bytes = |message: &Message| {
-        let mut bytes = Vec::new();
-        message.put(&mut bytes);
-        bytes
-    };
-    let failed = bytes(&message(Some(2), None, TaskState::Failed));
-    let numbers = |bytes: &[u8]| (bytes[0], bytes[51..55].to_vec(), bytes[55..59].to_vec());
-    assert_eq!(numbers(&failed), (4, vec![3, 0, 0, 0], vec![0, 0, 0, 0]));
-    let states = [
-        TaskState::Arriving,
-        TaskState::Ready,
-        TaskState::Running,
-        TaskState::Done,
-        TaskState::Failed,
-    ];
-    for (number, state) in states.into_iter().enumerate() {
-        let told = message(None, Some(number as u32), state);
-        let mut bytes = bytes(&told);
-        assert_eq!((usize::from(bytes[0]), bytes.len()), (number, 68));
-        assert_eq!(Message::take(25, &mut field::Reader::new(&bytes)).unwrap(), told);
-        bytes[0] = 5;
-        let unknown = Message::take(25, &mut field::Reader::new(&bytes)).unwrap_err();
-        assert!(unknown.to_string().contains("state 5"), "{unknown}");
+fn messages_of_all_versions_are_read() {
+    let lines = include_str!("../../tests/vectors/wire.txt").lines();
+    let mut seen = Vec::new();
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let number: u16 = words[1].parse().unwrap();
+        let digits = words[2].trim_start_matches('-');
+        let byte = |at| u8::from_str_radix(&digits[at..at + 2], 16).unwrap();
+        let body: Vec<u8> = (0..digits.len()).step_by(2).map(byte).collect();
+        let message = Message::take(number, &mut Reader::new(&body)).unwrap();
+        let mut again = Vec::new();
+        message.put(&mut again);
+        assert_eq!((again, message.since().to_string()), (body, words[0].to_owned()), "{line}");
+        seen.push(number);
     }
+    assert!(MESSAGES.iter().all(|(number, _)| seen.contains(number)), "{seen:?}");
+    let unknown = [vec![5], vec![0; 67]].concat();
+    let unknown = Message::take(25, &mut Reader::new(&unknown)).unwrap_err();
+    assert!(unknown.to_string().contains("state 5"), "{unknown}");
 }
