@@ -34,7 +34,7 @@ use self::queue::Queue;
 pub use self::role::{PeerInfo, PeerRole};
 use self::tasks::Held;
 pub use self::tasks::{push_answer, push_message, unbundled};
-use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION, VERSION_LEAST};
+use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION_LEAST};
 use crate::throttle::Throttle;
 use crate::{NetError, Result};
 
@@ -205,10 +205,11 @@ impl Agent {
         let mine = format!("this is {:?}", self.place);
         let why = if frame.id != 0 || !frame.payload.is_empty() {
             Some("a Hello has request number 0 and no payload".to_owned())
-        } else if *highest < VERSION_LEAST || *lowest > VERSION {
+        } else if *highest < VERSION_LEAST || *lowest > self.limits.version {
+            let last = self.limits.version;
             Some(format!(
                 "wire versions {lowest} to {highest} are not spoken here, {VERSION_LEAST} to \
-                 {VERSION} are"
+                 {last} are"
             ))
         } else {
             (!place.is_empty() && *place != self.place).then_some(mine)
@@ -220,7 +221,7 @@ impl Agent {
             return Err(NetError::protocol(why));
         }
         connection.ready = true;
-        connection.version = VERSION.min(*highest);
+        connection.version = self.limits.version.min(*highest);
         let welcome = Message::Welcome {
             version: connection.version,
             place: self.place.clone(),

@@ -24,6 +24,8 @@ use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
 const CONNECT: Duration = Duration::from_secs(5);
 /// Interval at which a connection compares its wait with the patience that others' answers leave.
 const LOOK: Duration = Duration::from_millis(25);
+/// The shortest silence that ends a connection on which an answer is owed.
+const SILENCE: Duration = Duration::from_secs(3);
 /// Time that a failed write waits for a message that the other side sent before.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -176,10 +178,16 @@ impl Dialer {
             let greeted = link.is_greeting();
             self.take(&mut link, &mut post, event);
             if greeted && !link.is_greeting() && !link.has_ended() {
-                self.greetings.answered(&self.address.to_string(), self.start.elapsed());
+                let address = self.address.to_string();
+                self.greetings.answered(&address, self.start.elapsed());
+                link.limit_silence(self.greetings.patience(&address).max(SILENCE));
             }
         }
         self.greetings.ended(&self.address.to_string());
+        if matches!(link.end_reason(), Some(End::Silent)) {
+            // The next connections are not made to it for a while.
+            let _ = self.greetings.silent(&self.address.to_string(), SILENCE);
+        }
         self.ended.store(true, Ordering::Release);
         asked.close();
         while let Some(request) = asked.recv().await {

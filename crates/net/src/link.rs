@@ -152,6 +152,8 @@ pub struct Link {
     ended: Option<End>,
     /// The version of the protocol that the other side chose.
     version: u8,
+    /// The latest version that this side speaks.
+    latest: u8,
     session: u64,
     requests: usize,
     credit: u64,
@@ -161,6 +163,10 @@ pub struct Link {
     waiting: [VecDeque<(Option<Duration>, Request)>; 2],
     heard: Duration,
     pinged: Duration,
+    /// Since when answers are owed without a break.
+    owed: Duration,
+    /// Silence that ends the connection while an answer is owed; `None`: as long as without one.
+    patience: Option<Duration>,
     actions: Vec<Action>,
 }
 
@@ -174,6 +180,7 @@ impl Link {
             state: State::Connecting,
             ended: None,
             version: VERSION_LEAST,
+            latest: VERSION,
             session: 0,
             requests: 0,
             credit: 0,
@@ -183,8 +190,34 @@ impl Link {
             waiting: [VecDeque::new(), VecDeque::new()],
             heard: now,
             pinged: now,
+            owed: now,
+            patience: None,
             actions: Vec::new(),
         }
+    }
+
+    /// Ends the connection after so much silence while an answer is owed: an agent that lives
+    /// answers a ping at once, whatever its disk does.
+    pub(crate) fn limit_silence(&mut self, patience: Duration) {
+        self.patience = Some(patience.min(DEAD));
+    }
+
+    /// When the other side is to be asked whether it lives, and when it counts as dead.
+    fn silence(&self) -> (Duration, Duration) {
+        let is_owed = || self.under_way.values().any(|asked| asked.token.is_some());
+        match self.patience {
+            Some(patience) if self.state == State::Ready && is_owed() => {
+                let since = self.heard.max(self.owed);
+                (since + patience / 4, since + patience)
+            }
+            _ => (self.heard + QUIET, self.heard + DEAD),
+        }
+    }
+
+    /// The same, as a program that speaks no later version than this one.
+    #[must_use]
+    pub fn speaking(self, latest: u8) -> Link {
+        Link { latest, ..self }
     }
 
     /// Takes note of an event; gives what is to be done, in order.
@@ -193,7 +226,7 @@ impl Link {
             Event::Connected if self.state == State::Connecting => {
                 self.state = State::Greeting;
                 self.heard = now;
-                let (lowest, highest, place) = (VERSION_LEAST, VERSION, self.place.clone());
+                let (lowest, highest, place) = (VERSION_LEAST, self.latest, self.place.clone());
                 let hello = Message::Hello { lowest, highest, place };
                 let frame = Frame::new(0, hello).at(Priority::Control);
                 self.actions.push(Action::Send { session: 0, frame });
@@ -222,9 +255,10 @@ impl Link {
         let waiting = self.waiting.iter().flatten();
         let deadlines = asked.filter_map(|a| a.deadline).chain(waiting.filter_map(|(d, _)| *d));
         // Only where there is a connection can the other side be asked.
+        let (ask, dead) = self.silence();
         let quiet = match self.pinged > self.heard || self.state != State::Ready {
-            true => self.heard + DEAD,
-            false => self.heard + QUIET,
+            true => dead,
+            false => ask,
         };
         deadlines.fold(quiet, Duration::min)
     }
@@ -282,6 +316,9 @@ impl Link {
                 self.actions.push(Action::Answer { token: ask.token, answer });
                 continue;
             }
+            if self.under_way.values().all(|asked| asked.token.is_none()) {
+                self.owed = now;
+            }
             self.used += cost;
             let id = self.next_request;
             self.next_request += 1;
@@ -323,7 +360,7 @@ impl Link {
     fn welcome(&mut self, frame: Frame) -> Result<()> {
         match frame.message {
             Message::Welcome { version, place, session, requests, credit }
-                if (VERSION_LEAST..=VERSION).contains(&version) =>
+                if (VERSION_LEAST..=self.latest).contains(&version) =>
             {
                 self.version = version;
                 if !self.place.is_empty() && place != self.place {
@@ -349,7 +386,7 @@ impl Link {
             what: what.to_owned(),
             place: place.to_owned(),
         };
-        if now >= self.heard + DEAD && self.state != State::Ended {
+        if now >= self.silence().1 && self.state != State::Ended {
             return self.end(End::Silent);
         }
         for queue in &mut self.waiting {
@@ -373,7 +410,7 @@ impl Link {
         for request in given_up {
             self.control(Message::Cancel { request });
         }
-        if now >= self.heard + QUIET && self.pinged <= self.heard && self.state == State::Ready {
+        if now >= self.silence().0 && self.pinged <= self.heard && self.state == State::Ready {
             self.pinged = now;
             let id = self.control(Message::Ping {});
             let asked = Asked { token: None, deadline: None, what: "Ping", cost: 0 };

@@ -45,17 +45,6 @@ pub const SERVED: Capabilities = Capabilities::FILES.and(&[Capability::Durable])
 
 /// The row of agents in a table of places (see [`kiln_store::open_place`]), by what gives the
 /// network for an address, or says why there is none.
-///
-/// ```
-/// use kiln_net::{Address, Agents, Network};
-/// use kiln_store::{BackendKind, Opening, open_place};
-/// let network = Network::new(None, 1)?;
-/// let agents = Agents(|_: &Address| Ok(network.clone()));
-/// let place = "kiln+plain://127.0.0.1:1";
-/// let place = open_place(&[&agents as &dyn BackendKind], place.as_ref(), Opening::default())?;
-/// assert_eq!(place.place(), "kiln+plain://127.0.0.1:1");
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Debug)]
 pub struct Agents<F>(pub F);
 

@@ -17,9 +17,11 @@ use crate::Address;
 pub(crate) const LONGEST: Duration = Duration::from_secs(10);
 /// The shortest patience: a lost packet is sent again after one second.
 const SHORTEST: Duration = Duration::from_millis(1100);
-/// Agents are waited for so many times longer than the slowest that has answered: a busy machine
-/// answers late, and shows it by all its answers.
+/// Agents are waited for so many times longer than half of those took that have answered: a busy
+/// machine answers late, and shows it by all its answers. One late answer counts a fifth of that.
 const TIMES: u32 = 50;
+/// Times of answers that are kept.
+const ANSWERS: usize = 256;
 /// When an agent has said nothing for so long, all others of the network are greeted, so that those
 /// that are silent are found together.
 pub(crate) const DOUBT: Duration = Duration::from_millis(100);
@@ -39,8 +41,8 @@ pub(crate) struct Greetings {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The longest time that an answer took.
-    slowest: Option<Duration>,
+    /// Times that answers took, the shortest first.
+    answers: Vec<Duration>,
     /// Agents that may be asked.
     known: BTreeMap<String, Address>,
     /// Addresses of agents that were greeted and have not answered yet, and since when.
@@ -103,7 +105,10 @@ impl Greetings {
     /// Notes that an agent answered after this time.
     pub fn answered(&self, address: &str, took: Duration) {
         let mut state = self.state();
-        state.slowest = state.slowest.max(Some(took));
+        let at = state.answers.partition_point(|time| *time < took);
+        if state.answers.len() < ANSWERS {
+            state.answers.insert(at, took);
+        }
         state.greeted.remove(address);
         state.heard.insert(address.to_owned());
         if state.suspects.remove(address).is_some() {
@@ -133,7 +138,9 @@ impl Greetings {
         let state = self.state();
         let suspect = state.suspects.contains_key(address);
         let (times, least) = if suspect { (TIMES / 5, SUSPECTED) } else { (TIMES, SHORTEST) };
-        state.slowest.map_or(LONGEST, |time| (time * times).clamp(least, LONGEST))
+        let Some(slowest) = state.answers.last() else { return LONGEST };
+        let usual = state.answers[state.answers.len() / 2];
+        (usual * times).max(*slowest * (times / 5)).clamp(least, LONGEST)
     }
 
     /// Notes that an agent did not answer; returns the error.
@@ -165,10 +172,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patience_follows_the_slowest_answer_within_bounds() {
+    fn patience_follows_the_answers_within_bounds() {
         let greetings = Greetings::default();
         assert_eq!(greetings.patience("a"), LONGEST);
-        for (took, patience) in [(5, 1100), (60, 3000), (50, 3000), (9000, 10_000)] {
+        for (took, patience) in [(5, 1100), (60, 3000), (50, 2500), (9, 2500), (9000, 10_000)] {
             greetings.answered("a", Duration::from_millis(took));
             assert_eq!(greetings.patience("a"), Duration::from_millis(patience));
         }

@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
+use crate::proto::VERSION;
+
 /// Limits of an agent. Everything that grows has a limit here.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
+    /// The latest version of the protocol that is spoken: an earlier one for tests of upgrades.
+    pub version: u8,
     /// Connections of members at once.
     pub connections: usize,
     /// The same from one address: one machine cannot keep all others away.
@@ -44,6 +48,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
+            version: VERSION,
             connections: 256,
             connections_per_address: 128,
             unproven: 128,

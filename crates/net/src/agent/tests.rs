@@ -386,7 +386,8 @@ fn peers_of_version_1_are_spoken_to_as_they_know() {
     assert!(closes(&agent.handle(now, Event::Frame { connection: 1, frame: claim })));
     // One who knows only later versions is refused.
     agent.handle(now, Event::Connected { connection: 2, session: 7, peer: PeerInfo::KEYLESS });
-    let hello = Message::Hello { lowest: VERSION + 1, highest: 9, place: String::new() };
+    let hello =
+        Message::Hello { lowest: crate::proto::VERSION + 1, highest: 9, place: String::new() };
     let hello = Event::Frame { connection: 2, frame: Frame::new(0, hello) };
     assert!(closes(&agent.handle(now, hello)));
 }

@@ -136,3 +136,33 @@ fn misdirected_replies_end_the_link() {
         ));
     }
 }
+
+#[test]
+fn while_an_answer_is_owed_silence_ends_the_connection_sooner() {
+    let patience = 4 * SECOND;
+    let mut link = ready(10, 1000);
+    link.limit_silence(patience);
+    assert_eq!(link.wake_at(), QUIET, "nothing is owed");
+    let begun = QUIET / 2;
+    let long = Request::new(1, read(1), Duration::ZERO);
+    link.handle(begun, Event::Request(long));
+    for pings in 1..5 {
+        // It is alive: its disk alone is slow.
+        let at = begun + pings * SECOND;
+        assert_eq!(link.wake_at(), at);
+        let actions = link.handle(at, Event::Tick);
+        assert!(matches!(&actions[..], [Action::Send { frame, .. }]
+            if frame.message == Message::Ping {}));
+        assert_eq!(link.wake_at(), at - SECOND + patience);
+        let pong = Frame::new(sent(&actions)[0], Message::Done {});
+        link.handle(at, Event::Frame(pong));
+    }
+    let since = begun + 4 * SECOND;
+    link.handle(since + SECOND, Event::Tick);
+    assert!(link.handle(since + patience - SECOND / 10, Event::Tick).is_empty());
+    let actions = link.handle(since + patience, Event::Tick);
+    assert!(matches!(
+        &actions[..],
+        [Action::Answer { token: 1, answer: Err(NetError::Late { .. }) }, Action::Close]
+    ));
+}
