@@ -78,6 +78,14 @@ impl Cluster {
         self
     }
 
+    /// Has agents and clients of earlier releases: the latest version of the protocol that each of
+    /// them speaks, by number.
+    #[must_use]
+    pub fn of_versions(self, hosts: &[u8], clients: &[u8]) -> Cluster {
+        self.shared.world().limit_versions(hosts, clients);
+        self
+    }
+
     /// Runs programs, each as one client, to their ends; gives the virtual time. Pools that a
     /// program opens must have its [`Client::sequence`].
     ///

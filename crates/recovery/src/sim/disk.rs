@@ -83,6 +83,15 @@ impl Health {
         fits
     }
 
+    /// A disk that now and then reads elsewhere in the file, at `last` at most.
+    fn misdirect(&self, offset: u64, last: u64) -> u64 {
+        if !self.lies() {
+            return offset;
+        }
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        if random.below(16) == 0 { random.below(last + 1) } else { offset }
+    }
+
     /// A disk that returns wrong data: every eighth read has a flipped bit.
     fn distort(&self, bytes: &mut [u8]) {
         if !self.lies() || bytes.is_empty() {
@@ -158,7 +167,8 @@ impl ReadAt for SimFile<Box<dyn ReadAt>> {
     }
 
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
-        self.inner.read_at(offset, buf)?;
+        let from = self.health.misdirect(offset, self.inner.len().saturating_sub(buf.len() as u64));
+        self.inner.read_at(from, buf)?;
         self.health.distort(buf);
         Ok(())
     }

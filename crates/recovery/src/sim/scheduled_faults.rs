@@ -21,6 +21,14 @@ pub enum What {
         /// `None`: it stays away until all is healed.
         back: Option<Duration>,
     },
+    /// A host's agent is exchanged for one of another release, which speaks versions of the
+    /// protocol up to this one: an upgrade, or a rollback.
+    Exchange {
+        /// The host.
+        host: usize,
+        /// The latest version that it speaks.
+        version: u8,
+    },
     /// All hosts lose power at once and come back after moments of their own.
     Outage,
     /// A host cannot be reached for so long, without an error.

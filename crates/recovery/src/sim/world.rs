@@ -21,7 +21,7 @@ use kiln_net::agent::{
     self, Agent, Disk, JobId, Limits, PeerInfo, TaskId, push_answer, push_message,
 };
 use kiln_net::link::{self, Link, Request, Token};
-use kiln_net::proto::{Frame, HEADER, Header, Priority};
+use kiln_net::proto::{Frame, HEADER, Header, Priority, VERSION};
 use kiln_net::task::Fragment;
 use kiln_net::{Answer, DiskSet};
 use kiln_net::{NetError, NetOperation, Result};
@@ -63,12 +63,16 @@ pub struct World {
     frames: u64,
     jobs: Jobs,
     pub(super) scheduled_faults: Vec<ScheduledFault>,
+    /// The latest version of the protocol that each client speaks; the latest one without an entry.
+    versions: Vec<u8>,
 }
 
 pub(super) struct Host {
     agent: Option<Agent>,
     pub disk: MemoryBackend,
     pub health: Arc<Health>,
+    /// The latest version of the protocol that its agent speaks.
+    pub version: u8,
     /// Gone with its disk, until it gets another one.
     pub lost: bool,
     files: Arc<DiskSet>,
@@ -174,9 +178,26 @@ impl World {
             frames: 0,
             jobs: Jobs::new(),
             scheduled_faults: Vec::new(),
+            versions: Vec::new(),
         };
         world.plan_faults();
         world
+    }
+
+    /// Has agents and clients of earlier releases, by the latest version of the protocol that each
+    /// speaks.
+    pub(super) fn limit_versions(&mut self, hosts: &[u8], clients: &[u8]) {
+        self.versions = clients.to_vec();
+        for (at, version) in hosts.iter().enumerate() {
+            self.exchange(at, *version);
+        }
+    }
+
+    /// Exchanges a host's agent for one that speaks versions up to this one.
+    pub(super) fn exchange(&mut self, host: usize, version: u8) {
+        self.hosts[host].version = version;
+        self.crash(host);
+        self.return_host(host);
     }
 
     /// Host i's address.
@@ -300,7 +321,8 @@ impl World {
     /// Starts a host's agent, if it does not run.
     pub(super) fn return_host(&mut self, host: usize) {
         if self.hosts[host].agent.is_none() && !self.hosts[host].lost {
-            self.hosts[host].agent = Some(Agent::new("", Limits::default()));
+            let version = self.hosts[host].version;
+            self.hosts[host].agent = Some(Agent::new("", Limits { version, ..Limits::default() }));
         }
     }
 
@@ -377,8 +399,13 @@ impl World {
     fn dial(&mut self, from: Option<(usize, u64)>, outside: Option<Outside>, to: usize) -> u64 {
         let wire = self.next_wire;
         self.next_wire += 1;
+        let version = match (from, &outside) {
+            (Some((host, _)), _) => self.hosts[host].version,
+            (None, Some(outside)) => *self.versions.get(outside.client).unwrap_or(&VERSION),
+            (None, None) => VERSION,
+        };
         let new = Wire {
-            link: Link::new(&World::address(to), "", self.now),
+            link: Link::new(&World::address(to), "", self.now).speaking(version),
             from,
             outside,
             hung_up: false,
@@ -711,6 +738,7 @@ impl Host {
             agent: Some(Agent::new("", Limits::default())),
             disk,
             health,
+            version: VERSION,
             lost: false,
             files: Arc::new(DiskSet::new(Arc::new(files))),
             life: 0,

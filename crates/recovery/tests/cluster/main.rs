@@ -115,6 +115,16 @@ fn volumes_hold_what_was_acknowledged() {
 }
 
 #[test]
+fn releases_are_mixed_while_agents_are_exchanged_one_by_one() {
+    let (count, counts) = play_all(Scenario::of_versions, 60, 4);
+    if count > 50 {
+        let times = |what: &str| counts.get(what).copied().unwrap_or(0);
+        assert!(times("put done") > times("put failed"), "{counts:?}");
+        assert!(times("repaired by agents") > 0, "{counts:?}");
+    }
+}
+
+#[test]
 fn the_same_seed_is_the_same_run() {
     for (of, seed) in (1..=4)
         .flat_map(|seed| [Scenario::of_seed as Of, Scenario::with_volume].map(|of| (of, seed)))

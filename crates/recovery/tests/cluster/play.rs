@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use kiln_net::Network;
 
-use kiln_pool::{GetRequest, Helpers, Index, Membership, NodeConfig, Pool, PoolConfig, PutRequest};
+use kiln_pool::{
+    GetRequest, Helpers, Index, KeepRule, Membership, NodeConfig, Pool, PoolConfig, PoolKeys,
+    PutRequest,
+};
 use kiln_recovery::HelpingAgents;
 use kiln_recovery::sim::{Client, Cluster, Random};
 use kiln_store::{Backend, MemoryBackend, StoreError};
@@ -71,9 +74,17 @@ pub fn play(seed: u64, scenario: Scenario, tell: bool) -> Counts {
     let mut config = PoolConfig::new([7; 16], "simulated", scenario.policy.clone());
     config.node.extend((0..scenario.hosts).map(node_at));
     let open = |node: &NodeConfig| Ok(Arc::new(disks[host_of(node)].clone()) as Arc<dyn Backend>);
-    let config = Pool::create(config.clone(), &open).unwrap().config().clone();
+    if scenario.keeps {
+        config.set_keep(vec![KeepRule { last: 2, ..KeepRule::default() }]);
+    }
+    let mut config = Pool::create(config.clone(), &open).unwrap().config().clone();
+    if scenario.sealed {
+        config = seal(config, &disks);
+    }
     let (faults, scheduled_faults) = (scenario.faults, scenario.scheduled_faults.clone());
-    let cluster = Cluster::new(seed, faults, disks).with(scheduled_faults);
+    let cluster = Cluster::new(seed, faults, disks)
+        .with(scheduled_faults)
+        .of_versions(&scenario.versions.0, &scenario.versions.1);
     let run = ClusterRun {
         losses: Mutex::new(Losses::new(scenario.tolerates, &scenario.hurt, scenario.hurt_until())),
         scenario,
@@ -102,6 +113,16 @@ pub fn play(seed: u64, scenario: Scenario, tell: bool) -> Counts {
     counts.insert(format!("clusters of {}", run.scenario.code), 1);
     counts.insert("disks hurt".to_owned(), run.scenario.hurt.len() as u64);
     counts
+}
+
+/// Has a pool without objects sealed.
+fn seal(config: PoolConfig, disks: &[MemoryBackend]) -> PoolConfig {
+    let open = |node: &NodeConfig| Ok(Arc::new(disks[host_of(node)].clone()) as Arc<dyn Backend>);
+    let keys = PoolKeys::parse(&PoolKeys::text_of(&[9; 32])).unwrap();
+    let pool = |config| Pool::open(config, &open).unwrap();
+    let begun = pool(PoolConfig { keys, ..config }).members().begin_sealing(&settings()).unwrap();
+    let index = Index::in_memory().unwrap();
+    pool(begun.unwrap()).members().seal_all(&index, 0, &settings()).unwrap().0
 }
 
 impl ClusterRun {

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kiln_net::proto::{VERSION, VERSION_LEAST};
 use kiln_plan::STRATEGIES;
 use kiln_pool::Policy;
 use kiln_recovery::batch::JOINT;
@@ -86,19 +87,20 @@ pub struct Scenario {
     pub jobs: usize,
     /// There is a volume, and clients that take it from each other.
     pub volume: bool,
+    /// Manifests and shards are sealed by a key.
+    pub sealed: bool,
+    /// Versions that are replaced are kept.
+    pub keeps: bool,
+    /// The latest version of the wire that agents and clients speak at first; all speak the latest
+    /// one where it says nothing.
+    pub versions: (Vec<u8>, Vec<u8>),
 }
 
 impl Scenario {
     pub fn of_seed(seed: u64) -> Scenario {
         let mut random = Random(seed ^ 0x5ce7_a210);
         let code = ["rs:2+1", "clay:2+2", "clay:3+2", "rs:3+2"][random.below(4) as usize];
-        let mut policy = Policy::for_code(code).unwrap();
-        for class in &mut policy.class {
-            // Small sizes, so that small objects have several stripes.
-            let below = if class.is_inline() { 100 } else { 1_000 };
-            class.below = class.below.map(|_| below);
-            class.sub_chunk = (class.code != "inline").then_some(32);
-        }
+        let mut policy = policy_of(code);
         let m = policy.manifest_copies - 1;
         if random.one_in(2) {
             policy.missing_at_put = 0;
@@ -139,6 +141,7 @@ impl Scenario {
         let clocks = (0..CLIENTS).map(|_| Clock::of(&mut random)).collect();
         // Drawn last: all else of a seed stays as it was.
         let drains = changes > 0 && random.one_in(5);
+        let (sealed, keeps) = (random.one_in(6), random.one_in(6));
         Scenario {
             code,
             hosts,
@@ -157,7 +160,38 @@ impl Scenario {
             strategy,
             jobs,
             volume: false,
+            sealed,
+            keeps,
+            versions: (Vec::new(), Vec::new()),
         }
+    }
+
+    /// The same cluster while it is upgraded: agents and clients are of this release and earlier
+    /// ones, and agents are exchanged one by one, some of them back again. Volumes need logs, which
+    /// came with version 3.
+    pub fn of_versions(seed: u64) -> Scenario {
+        let mut random = Random(seed ^ 0x0dd0_1dea);
+        let (mut scenario, least) = match random.one_in(8) {
+            true => (Scenario::with_volume(seed), 3),
+            false => (Scenario::of_seed(seed), VERSION_LEAST),
+        };
+        let draw = |random: &mut Random| match random.below(4) {
+            0 => least + random.below(u64::from(VERSION - least + 1)) as u8,
+            1 => VERSION - 1,
+            _ => VERSION,
+        };
+        let hosts = scenario.all_hosts();
+        let agents = (0..hosts).map(|_| draw(&mut random)).collect();
+        let clients = (0..CLIENTS + WRITERS).map(|_| draw(&mut random)).collect();
+        scenario.versions = (agents, clients);
+        for host in 0..hosts {
+            for _ in 0..random.below(3) {
+                let (at, version) = (millis(&mut random, 90_000), draw(&mut random));
+                let what = What::Exchange { host, version };
+                scenario.scheduled_faults.push(ScheduledFault { at, what });
+            }
+        }
+        scenario
     }
 
     /// The same cluster with a volume. A log has copies on m + 1 disks, and each alone tells what
@@ -209,6 +243,17 @@ impl Scenario {
     pub fn all_hosts(&self) -> usize {
         self.hosts + SPARE_HOSTS
     }
+}
+
+/// A policy of small sizes, so that small objects have several stripes.
+fn policy_of(code: &str) -> Policy {
+    let mut policy = Policy::for_code(code).unwrap();
+    for class in &mut policy.class {
+        let below = if class.is_inline() { 100 } else { 1_000 };
+        class.below = class.below.map(|_| below);
+        class.sub_chunk = (class.code != "inline").then_some(32);
+    }
+    policy
 }
 
 /// Returns the faults of disks that are hurt.

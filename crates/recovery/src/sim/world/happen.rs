@@ -27,6 +27,7 @@ impl World {
                     self.at(back, Happens::Return { host });
                 }
             }
+            What::Exchange { host, version } => self.exchange(host, version),
             What::Cut { host, time } => self.hosts[host].cut_until = self.now + time,
             What::CutClient { client, time } => self.clients.cut(client, self.now + time),
             What::Kill { client } => {
