@@ -5,8 +5,9 @@
 
 Random states of a pool against what `status` says of them (`status_lies`), random histories after
 which every set of m nodes is taken away (`whole_sets_unread`), what earlier releases wrote
-(`upgrades_failed`), and the time of commands while m of ten agents are stopped
-(`command_with_stopped_nodes_s`: the longest one).
+(`upgrades_failed`), simulated clusters of several releases (`mixed_versions_failed`), and the time
+of commands while m of ten agents are stopped (`command_with_stopped_nodes_s`: the longest one; each
+as if none had met the stopped ones before).
 """
 
 import argparse
@@ -48,6 +49,8 @@ def with_stopped(kiln, folder):
     agents, seconds = [], {}
 
     def run(words):
+        for known in folder.glob("*.silent"):
+            known.unlink()
         begin = time.monotonic()
         ended = subprocess.run([kiln, *words.split()], cwd=folder, capture_output=True, timeout=300)
         if ended.returncode not in ((0, 1) if words == "status" else (0,)):
@@ -66,7 +69,7 @@ def with_stopped(kiln, folder):
         for agent, _ in agents[:STOPPED]:
             agent.send_signal(signal.SIGSTOP)
         for words in ("get large -o back --force", "get small -o back --force", "put small new",
-                      "ls", "status", "cp pool:large copy", "rm new"):
+                      "put large big", "ls", "status", "cp pool:large copy", "rm new"):
             seconds[words] = round(run(words), 2)
     finally:
         for agent, _ in agents:
@@ -80,7 +83,7 @@ def main():
     parser.add_argument("--kiln", type=Path, required=True)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
-    states, histories = (1_000, 100) if options.quick else (10_000, 500)
+    states, histories, seeds = (1_000, 100, 500) if options.quick else (10_000, 500, 10_000)
     with tempfile.TemporaryDirectory() as folder:
         seconds = with_stopped(options.kiln.resolve(), Path(folder))
     report = dict(
@@ -89,9 +92,13 @@ def main():
         whole_sets_unread=0 if passes("kiln-pool", "objects", "vanish",
                                       KILN_HISTORIES=histories) else 1,
         upgrades_failed=0 if passes("kiln", "program", "upgrades") else 1,
+        mixed_versions_seeds=seeds,
+        mixed_versions_failed=0 if passes("kiln-recovery", "cluster", "releases",
+                                          KILN_SIM_SEEDS=4 * seeds) else 1,
         command_with_stopped_nodes_s=max(seconds.values()), commands_s=seconds)
     print(json.dumps(report))
-    broken = report["status_lies"] + report["whole_sets_unread"] + report["upgrades_failed"]
+    broken = sum(report[name] for name in ("status_lies", "whole_sets_unread", "upgrades_failed",
+                                           "mixed_versions_failed"))
     return 1 if broken or report["command_with_stopped_nodes_s"] > BAR_S else 0
 
 
