@@ -24,13 +24,14 @@ pub mod logs;
 
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kiln_code::{CodeSpec, Codec};
 use kiln_net::agent::PeerRole;
 use kiln_net::{Address, ClusterKey, Network};
-use kiln_stripe::Settings;
+use kiln_pool::Pool;
+use kiln_stripe::{Hedge, HedgeCounts, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
@@ -86,6 +87,8 @@ pub struct Setup {
     pub silent: OnceLock<PathBuf>,
     limit_rate: Option<u64>,
     lock_wait: Duration,
+    /// Does not wait for late reads.
+    hedge: Option<Arc<Hedge>>,
 }
 
 impl Setup {
@@ -107,6 +110,8 @@ impl Setup {
         if space < AMPLE_SPACE {
             kiln_stripe::limit_readers(FEW_READERS);
         }
+        let hedges =
+            space >= AMPLE_SPACE && variable("KILN_HEDGE").is_none_or(|word| word != *"off");
         if common.limit_rate == Some(0) {
             let problem = "must be at least 1 byte per second".into();
             return Err(Failure::Flag { flag: "--limit-rate", problem });
@@ -125,6 +130,7 @@ impl Setup {
             silent: OnceLock::new(),
             limit_rate: common.limit_rate,
             lock_wait: Duration::from_secs(common.lock_wait),
+            hedge: hedges.then(Arc::default),
         })
     }
 
@@ -135,6 +141,7 @@ impl Setup {
             network: self.network.clone(),
             silent: self.silent.clone(),
             observer: Terminal::new(false),
+            hedge: self.hedge.clone(),
             ..*self
         }
     }
@@ -142,6 +149,19 @@ impl Setup {
     /// As [`Setup::background`], with this limit of what is read and written at each place.
     pub fn paced(&self, rate: Option<u64>) -> Setup {
         Setup { limit_rate: rate, ..self.background() }
+    }
+
+    /// Lets the reads of a pool go on without nodes that are late.
+    pub fn hedged(&self, pool: Pool) -> Pool {
+        match &self.hedge {
+            Some(hedge) => pool.hedged(hedge.clone()),
+            None => pool,
+        }
+    }
+
+    /// Returns the counts of reads that were not waited for.
+    pub fn hedge_counts(&self) -> HedgeCounts {
+        self.hedge.as_ref().map(|hedge| hedge.counts()).unwrap_or_default()
     }
 
     /// Returns the resources of an operation.

@@ -10,7 +10,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use kiln_store::{Backend, MemoryBackend};
-use kiln_stripe::{Result, Sequence, Settings, Source};
+use kiln_stripe::{Hedge, Result, Sequence, Settings, Source};
 
 use crate::data::reader::ObjectReader;
 use crate::data::writer::ObjectWriter;
@@ -81,6 +81,13 @@ impl Pool {
     #[must_use]
     pub fn in_sequence(self, sequence: Sequence) -> Pool {
         Pool(self.0.in_sequence(sequence))
+    }
+
+    /// Returns the same pool; its reads of objects do not wait for nodes that are late, as long as
+    /// others have what is needed.
+    #[must_use]
+    pub fn hedged(self, hedge: Arc<Hedge>) -> Pool {
+        Pool(self.0.hedged(hedge))
     }
 
     /// Returns the cluster map.

@@ -1,6 +1,7 @@
 //! Sources of the chunks of an object's stripes, whatever holds them.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use kiln_code::Codec;
 use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, StoreError, SumKind};
@@ -57,6 +58,17 @@ pub trait Chunks: Sync {
         bytes: &[u8],
     ) -> Result<u64, StoreError>;
 
+    /// Returns the reader of a chunk for a read that may outlast its caller; `None`: every read of
+    /// it is waited for.
+    fn shared(&self, _chunk: usize) -> Option<Arc<ShardReader>> {
+        None
+    }
+
+    /// Waits for chunks whose nodes have not answered yet; false where there are none.
+    fn wait_for_late(&self) -> bool {
+        false
+    }
+
     /// Returns how sub-chunks that are written are checked.
     fn sums(&self) -> SumKind {
         SumKind::default()
@@ -102,6 +114,14 @@ pub trait Shards: Sync {
     fn recorded(&self) -> Option<Vec<Digest>>;
     /// Name of the node that holds an index.
     fn node_name(&self, index: usize) -> String;
+    /// See [`Chunks::shared`].
+    fn shared(&self, _index: usize) -> Option<Arc<ShardReader>> {
+        None
+    }
+    /// See [`Chunks::wait_for_late`].
+    fn wait_for_late(&self) -> bool {
+        false
+    }
 }
 
 impl<S: Shards> Chunks for S {
@@ -132,6 +152,14 @@ impl<S: Shards> Chunks for S {
     fn stripes_there(&self, chunk: usize) -> u64 {
         // Without its segment's table a chunk cannot be verified, so it is as good as lost.
         self.reader(chunk).map_or(0, |reader| self.layout().stripes_within(reader.file_len()))
+    }
+
+    fn shared(&self, chunk: usize) -> Option<Arc<ShardReader>> {
+        Shards::shared(self, chunk)
+    }
+
+    fn wait_for_late(&self) -> bool {
+        Shards::wait_for_late(self)
     }
 
     fn sums(&self) -> SumKind {

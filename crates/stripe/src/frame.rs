@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use kiln_code::RebuildMethod;
-use kiln_store::{ReadCost, SumKind, checksums};
+use kiln_store::{ReadCost, StoreError, SumKind, checksums};
 
 use crate::buffers::Buffers;
 
@@ -31,6 +32,12 @@ impl Buffer {
     fn new(capacity: usize, index: usize, home: Option<&Arc<Buffers>>) -> Buffer {
         let (shift, home) = (index * 9 % (PAGE / LINE), home.cloned());
         Buffer { bytes: Vec::new(), start: 0, capacity, home, shift }
+    }
+
+    /// Takes the buffer away, and leaves one that is allocated when it is used.
+    pub fn take(&mut self) -> Buffer {
+        let (capacity, shift, home) = (self.capacity, self.shift, self.home.clone());
+        std::mem::replace(self, Buffer { bytes: Vec::new(), start: 0, capacity, home, shift })
     }
 
     /// The first `len` bytes to write to; what they held before stays.
@@ -119,6 +126,36 @@ impl Cost {
     }
 }
 
+/// A read that ended, perhaps after it was given up.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub chunk: usize,
+    pub buffer: Buffer,
+    /// State of the chunk if it was read well.
+    pub held: Held,
+    pub helps: bool,
+    pub end: Result<ReadCost, StoreError>,
+}
+
+/// Reads of one stripe that may be left behind.
+#[derive(Debug)]
+pub(crate) struct Hedged {
+    pub ends: (Sender<Arrived>, Receiver<Arrived>),
+    /// Chunks whose reads are late.
+    pub late: Vec<usize>,
+    /// Chunks that are wanted whole: with the last one of them nothing else is waited for.
+    pub goal: Vec<usize>,
+    /// All reads are waited for: without the late ones the stripe cannot be rebuilt.
+    pub patient: bool,
+}
+
+impl Default for Hedged {
+    fn default() -> Hedged {
+        let (late, goal) = (Vec::new(), Vec::new());
+        Hedged { ends: unbounded(), late, goal, patient: false }
+    }
+}
+
 /// All buffers and findings of one stripe in flight.
 #[derive(Debug)]
 pub struct Frame {
@@ -148,6 +185,8 @@ pub struct Frame {
     pub fit: Fit,
     /// Bytes of the object in this stripe.
     pub object_bytes: u64,
+    /// Reads that may be left behind.
+    pub(crate) hedged: Option<Hedged>,
 }
 
 impl Frame {
@@ -172,6 +211,7 @@ impl Frame {
             hopeless: false,
             fit: Fit::Good,
             object_bytes: 0,
+            hedged: None,
         }
     }
 
@@ -187,6 +227,14 @@ impl Frame {
         self.hopeless = false;
         self.fit = Fit::Good;
         self.object_bytes = 0;
+        // What comes late of the last stripe finds nobody.
+        self.hedged = None;
+    }
+
+    /// Returns whether all that is wanted whole is held, by reads that came late.
+    pub(crate) fn is_reached(&self) -> bool {
+        let goal = self.hedged.as_ref().map_or(&[][..], |hedged| &hedged.goal);
+        !goal.is_empty() && goal.iter().all(|&chunk| self.held[chunk] == Held::Whole)
     }
 
     /// A chunk's bytes.

@@ -12,14 +12,15 @@
 //! | `geometry` | default sizes of sub-chunks, limits of stripes |
 //! | `frame`, `pipeline`, `sinks` | buffers of stripes; source, workers, sink; files written |
 //! | `rounds`, `sequence` | reads at the same time; everything on one thread, for simulations |
+//! | `pace`, `hedge` | reads that do not wait for the slowest node |
 //! | `chunks` | places of chunks that are read: shards, or bare chunk files |
 //! | `stripe` | reading one stripe with verification and planning again |
 //! | `windows`, `choice`, `read_ahead`, `advice` | reads as planned for devices |
 //! | `encode`, `decode`, `scan`, `rebuild`, `estimate` | the loops over all stripes |
 //! | `stripe_statistics`, `repair_statistics`, `report` | costs and findings of these loops |
 //!
-//! No clock and no randomness live here: run identifiers come from the caller, and `seconds` in
-//! reports is filled by the caller.
+//! But for `hedge` no clock and no randomness live here: run identifiers come from the caller, and
+//! `seconds` in reports is filled by the caller.
 #![forbid(unsafe_code)]
 
 mod buffers;
@@ -30,6 +31,8 @@ pub mod geometry;
 pub mod names;
 mod sequence;
 mod rounds;
+mod pace;
+mod hedge;
 mod settings;
 pub mod node;
 pub mod pipeline;
@@ -55,7 +58,9 @@ pub use buffers::Buffers;
 pub use choice::ReadsReport;
 pub use error::{ErrorKind, PoolError, Result};
 pub use geometry::default_sub_chunk;
+pub use hedge::Hedge;
 pub use node::Node;
+pub use pace::HedgeCounts;
 pub use report::{
     Condition, Damage, DecodeReport, Depth, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad,
     RepairReport, SetReport, ShardPlace, ShardReport, VerifyReport,

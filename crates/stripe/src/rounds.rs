@@ -53,7 +53,7 @@ pub fn together<T: Send, R: Send>(
 }
 
 /// The threads; none where the system gives none, and then reads go one after the other.
-fn threads() -> Option<&'static ThreadPool> {
+pub(crate) fn threads() -> Option<&'static ThreadPool> {
     static THREADS: OnceLock<Option<ThreadPool>> = OnceLock::new();
     let limit = LIMIT.load(Ordering::Relaxed);
     if limit < 2 {

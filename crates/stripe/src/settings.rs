@@ -6,6 +6,7 @@ use std::time::Duration;
 use kiln_store::device::Devices;
 
 use crate::buffers::Buffers;
+use crate::hedge::Hedge;
 use crate::sequence::Sequence;
 
 /// Hears about progress, and may slow it down.
@@ -62,6 +63,8 @@ pub struct Settings<'a> {
     /// Costs of reads of repairs in pools, by ids of nodes: they are planned for it. Without it,
     /// and where a node has no device, every run is read by itself.
     pub devices: Option<&'a Devices>,
+    /// Does not wait for reads that are late. Without it, and in simulations, all are waited for.
+    pub hedge: Option<&'a Arc<Hedge>>,
 }
 
 impl<'a> Settings<'a> {
@@ -73,9 +76,18 @@ impl<'a> Settings<'a> {
         let threads = *CORES.get_or_init(cores);
         let lock_wait = Duration::from_secs(60);
         let memory = 192 << 20;
-        let (buffers, sequence, devices) = (None, None, None);
-        let drop_behind = false;
-        Settings { threads, memory, buffers, drop_behind, observer, sequence, lock_wait, devices }
+        let (buffers, sequence, devices, hedge) = (None, None, None, None);
+        Settings {
+            threads,
+            memory,
+            buffers,
+            drop_behind: false,
+            observer,
+            sequence,
+            lock_wait,
+            devices,
+            hedge,
+        }
     }
 
     /// Returns the number of threads, within what a pool of threads accepts.

@@ -4,14 +4,18 @@
 //! its checksums is an erasure of that stripe only; the same shard may help in the next stripe.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use kiln_code::{CodeError, Codec, RepairPlan};
+use kiln_store::{ShardReader, StoreError};
 
 use crate::ReadsReport;
 use crate::chunks::Chunks;
-use crate::frame::{Buffer, Frame, Held};
+use crate::frame::{Arrived, Buffer, Frame, Hedged, Held};
+use crate::hedge::Hedge;
 use crate::read_ahead::ReadAhead;
 use crate::sequence::Sequence;
 use crate::{PoolError, Result, Settings};
@@ -59,6 +63,8 @@ pub struct StripeReader<'a> {
     read_ahead: Option<ReadAhead<'a>>,
     /// Chunks that may be read at all.
     usable: Vec<bool>,
+    /// Leaves late reads behind.
+    hedge: Option<&'a Arc<Hedge>>,
     records: Vec<Record>,
 }
 
@@ -74,7 +80,8 @@ impl<'a> StripeReader<'a> {
         let usable = (0..n).map(|i| !excluded.contains(&i)).collect();
         let records = (0..n).map(|_| Record::default()).collect();
         let sequence = settings.sequence;
-        StripeReader { chunks, planner, sequence, read_ahead: None, usable, records }
+        let hedge = settings.hedge.filter(|_| sequence.is_none());
+        StripeReader { chunks, planner, sequence, read_ahead: None, usable, hedge, records }
     }
 
     /// The same, with reads planned for the devices they go to.
@@ -91,12 +98,31 @@ impl<'a> StripeReader<'a> {
     pub fn begin(&self, stripe: u64, frame: &mut Frame) {
         frame.reset(self.chunks.sub_len(stripe), self.chunks.codec().shape().alpha);
         frame.object_bytes = self.chunks.stripe_bytes(stripe);
+        frame.hedged = self.hedge.map(|_| Hedged::default());
     }
 
     fn may_read(&self, chunk: usize, stripe: u64, frame: &Frame) -> bool {
         self.usable[chunk]
             && self.chunks.read_plans(chunk, stripe)
             && frame.bad.iter().all(|(bad, _)| *bad != chunk)
+    }
+
+    /// Returns whether a chunk is better not read now: its node is slow.
+    fn is_slow(&self, chunk: usize, frame: &Frame) -> bool {
+        let (Some(hedge), Some(hedged)) = (self.hedge, &frame.hedged) else { return false };
+        let node = || self.chunks.node_name(chunk);
+        !hedged.patient && (hedged.late.contains(&chunk) || hedge.is_left_out(&node()))
+    }
+
+    /// Waits from now on for all reads of a stripe that cannot be had without slow nodes; false
+    /// where that changes nothing.
+    fn be_patient(&self, frame: &mut Frame) -> bool {
+        let Some(hedged) = &mut frame.hedged else { return false };
+        if std::mem::replace(&mut hedged.patient, true) {
+            return false;
+        }
+        self.chunks.wait_for_late();
+        true
     }
 
     /// Reads whole chunks; those that cannot be had stay [`Held::Nothing`].
@@ -108,7 +134,9 @@ impl<'a> StripeReader<'a> {
     ) {
         let all = std::iter::once(0..self.chunks.codec().shape().alpha as u32).collect::<Vec<_>>();
         let needed = |&chunk: &usize| {
-            self.may_read(chunk, stripe, frame) && frame.held[chunk] != Held::Whole
+            self.may_read(chunk, stripe, frame)
+                && frame.held[chunk] != Held::Whole
+                && !self.is_slow(chunk, frame)
         };
         let needed: Vec<Want<'_>> = wanted
             .into_iter()
@@ -127,7 +155,7 @@ impl<'a> StripeReader<'a> {
         chunk: usize,
         run: Range<u32>,
     ) -> Option<&'f [u8]> {
-        if !self.may_read(chunk, stripe, frame) {
+        if !self.may_read(chunk, stripe, frame) || self.is_slow(chunk, frame) {
             return None;
         }
         let bytes = run.len() * frame.sub_len;
@@ -149,13 +177,23 @@ impl<'a> StripeReader<'a> {
                 return Ok(());
             }
             let codec = self.chunks.codec();
+            if let Some(hedged) = &mut frame.hedged {
+                hedged.goal.clone_from(&lost);
+            }
             let plan = self.plan(stripe, frame, &lost, |available| {
                 match (self.planner, &self.read_ahead) {
                     (Planner::Repair, Some(read_ahead)) => read_ahead.plan(&lost, available),
                     (Planner::Repair, None) => codec.repair_plan(&lost, available),
                     (Planner::Decode, _) => codec.decode_plan(&lost, available),
                 }
-            })?;
+            });
+            let plan = match plan {
+                Err(PoolError::StripeLost { .. }) if self.be_patient(frame) => {
+                    self.read_whole(stripe, frame, lost);
+                    continue;
+                }
+                plan => plan?,
+            };
             if self.run(stripe, frame, &plan)? {
                 for chunk in lost {
                     frame.held[chunk] = Held::Whole;
@@ -183,7 +221,11 @@ impl<'a> StripeReader<'a> {
         }
         loop {
             let make = |available: &[usize]| codec.part_plan(wanted, available);
-            let plan = self.plan(stripe, frame, &lost, make)?;
+            let plan = match self.plan(stripe, frame, &lost, make) {
+                // Its caller then wants whole chunks, and those may be there but slow.
+                Err(PoolError::StripeLost { .. }) if frame.hedged.is_some() => return Ok(None),
+                plan => plan?,
+            };
             if self.run(stripe, frame, &plan)? {
                 let sub_len = frame.sub_len;
                 let bytes = |(chunk, run): &(usize, Range<u32>)| {
@@ -220,17 +262,27 @@ impl<'a> StripeReader<'a> {
             .collect();
         let good: Vec<usize> =
             all.iter().copied().filter(|&c| !self.records[c].is_hopeless()).collect();
+        let slow = |c: usize| frame.held[c] != Held::Whole && self.is_slow(c, frame);
+        let quick: Vec<usize> = good.iter().copied().filter(|&c| !slow(c)).collect();
+        if quick.len() < good.len() && frame.hedged.as_ref().is_some_and(|h| !h.patient) {
+            return plan(&quick).map_err(|error| self.lost(error, stripe, &quick));
+        }
         let first = plan(&good);
         let answer = if first.is_err() && good.len() < all.len() { plan(&all) } else { first };
-        answer.map_err(|error| match error {
+        answer.map_err(|error| self.lost(error, stripe, &all))
+    }
+
+    fn lost(&self, error: CodeError, stripe: u64, all: &[usize]) -> PoolError {
+        let shape = self.chunks.codec().shape();
+        match error {
             CodeError::NotRecoverable { .. } => PoolError::StripeLost {
                 object: self.chunks.object().to_owned(),
                 stripe,
-                lost: (0..codec.shape().n()).filter(|c| !all.contains(c)).collect(),
-                m: codec.shape().m,
+                lost: (0..shape.n()).filter(|c| !all.contains(c)).collect(),
+                m: shape.m,
             },
             other => other.into(),
-        })
+        }
     }
 
     /// Loads what the plan reads; false when a helper failed (it is then among `frame.bad`).
@@ -246,6 +298,15 @@ impl<'a> StripeReader<'a> {
     /// could be read is then held as `held`. False when a read failed: all are tried, so that one
     /// look at a stripe finds all its bad chunks.
     fn load(&self, stripe: u64, wanted: &[Want<'_>], frame: &mut Frame, held: Held) -> bool {
+        if let (Some(hedge), Some(hedged)) = (self.hedge, &frame.hedged)
+            && !hedged.patient
+            && self.read_ahead.is_none()
+        {
+            let shared = wanted.iter().map(|want| Some((want, self.chunks.shared(want.chunk)?)));
+            if let Some(shared) = shared.collect() {
+                return self.load_first(hedge, stripe, shared, frame, held);
+            }
+        }
         let sub_len = frame.sub_len;
         let mut bufs: Vec<Option<&mut Buffer>> = frame.bufs.iter_mut().map(Some).collect();
         let jobs = wanted.iter().filter_map(|want| {
@@ -277,6 +338,94 @@ impl<'a> StripeReader<'a> {
             }
         }
         complete
+    }
+
+    /// The same without waiting for reads that are late, as long as others may be made instead. A
+    /// late one that comes before what is read in its place is taken.
+    fn load_first(
+        &self,
+        hedge: &Arc<Hedge>,
+        stripe: u64,
+        wanted: Vec<(&Want<'_>, Arc<ShardReader>)>,
+        frame: &mut Frame,
+        held: Held,
+    ) -> bool {
+        let Some(hedged) = &frame.hedged else { return false };
+        let (begun, instead) = (Instant::now(), !hedged.late.is_empty());
+        let (tell, ends) = hedged.ends.clone();
+        let (mut pending, mut most, mut complete) = (Vec::new(), 0, true);
+        for (want, reader) in wanted {
+            let (chunk, runs, helps) = (want.chunk, want.runs.to_vec(), want.helps);
+            let bytes = runs.iter().map(|run| run.len()).sum::<usize>() * frame.sub_len;
+            self.records[chunk].tries.fetch_add(1, Ordering::Relaxed);
+            let (mut buffer, tell) = (frame.bufs[chunk].take(), tell.clone());
+            frame.held[chunk] = Held::Nothing;
+            let node = self.chunks.node_name(chunk);
+            let read = move || {
+                let read = || reader.read_runs(stripe, &runs, buffer.writable(bytes));
+                let end = catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|_| {
+                    let (part, what) = ("shard".to_owned(), "its reader panicked".to_owned());
+                    Err(StoreError::Damaged {
+                        place: String::new(),
+                        name: String::new(),
+                        part,
+                        what,
+                    })
+                });
+                // The stripe may be done with.
+                let _ = tell.send(Arrived { chunk, buffer, held, helps, end });
+            };
+            pending.push((chunk, hedge.begin((&node, bytes as u64), instead, read)));
+            most = most.max(bytes as u64);
+        }
+        let of = pending.len();
+        while !pending.is_empty() {
+            let numbers: Vec<u64> = pending.iter().map(|(_, number)| *number).collect();
+            let Some(one) = hedge.wait(&ends, (begun, most), (&numbers, of)) else { break };
+            let chunk = one.chunk;
+            let asked = pending.iter().position(|(of, _)| *of == chunk);
+            let good = self.take(one, frame);
+            match asked {
+                Some(at) => {
+                    pending.swap_remove(at);
+                    complete &= good;
+                }
+                // Nothing of what is read in its place is needed any more.
+                None if frame.is_reached() => return false,
+                None => {}
+            }
+        }
+        if let Some(hedged) = &mut frame.hedged {
+            hedged.late.extend(pending.iter().map(|(chunk, _)| *chunk));
+        }
+        complete && pending.is_empty()
+    }
+
+    /// Takes what was read into the frame; false where the read failed.
+    fn take(&self, one: Arrived, frame: &mut Frame) -> bool {
+        let chunk = one.chunk;
+        let is_late = frame.hedged.as_mut().is_some_and(|hedged| {
+            let before = hedged.late.len();
+            hedged.late.retain(|late| *late != chunk);
+            hedged.late.len() < before
+        });
+        match one.end {
+            Ok(cost) => {
+                frame.costs[chunk].add(&cost, one.helps);
+                // Runs that came late are those of a plan that was given up.
+                if !is_late || one.held == Held::Whole {
+                    frame.bufs[chunk] = one.buffer;
+                    frame.held[chunk] = one.held;
+                }
+                true
+            }
+            Err(error) => {
+                self.records[chunk].failures.fetch_add(1, Ordering::Relaxed);
+                frame.held[chunk] = Held::Nothing;
+                frame.bad.push((chunk, error.to_string()));
+                false
+            }
+        }
     }
 }
 

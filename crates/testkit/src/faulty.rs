@@ -8,7 +8,7 @@ use kiln_store::{
     Append, Backend, BatchFiles, Capability, CreateNew, Extensions, LogFile, Logs, NewFile,
     Objects, Operation, PlaceInfo, ReadAt, Result, Space, StoreError, Tag, Upload,
 };
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// One fault to inject into a [`FaultyBackend`].
 #[derive(Debug, Clone)]
@@ -78,6 +78,8 @@ pub enum FaultAction {
         /// Kind of the error.
         kind: io::ErrorKind,
     },
+    /// The operation stands still until [`FaultyBackend::heal`], and then succeeds.
+    Hang,
 }
 
 /// A backend that wraps another and fails as told; clones share their faults.
@@ -95,7 +97,7 @@ pub enum FaultAction {
 #[derive(Debug, Clone)]
 pub struct FaultyBackend {
     inner: Arc<dyn Backend>,
-    plan: Arc<Mutex<Plan>>,
+    plan: Arc<(Mutex<Plan>, Condvar)>,
 }
 
 /// Faults to come, shared with all open files.
@@ -142,7 +144,7 @@ impl Plan {
 
 fn matches(fault: &Fault, access: &Access<'_>) -> bool {
     let in_reach = match fault.action {
-        FaultAction::Fail(_) => true,
+        FaultAction::Fail(_) | FaultAction::Hang => true,
         FaultAction::Torn { .. } => access.operation == Operation::Write,
         FaultAction::Flip { offset, .. } => {
             matches!(access.operation, Operation::Read | Operation::Write)
@@ -171,6 +173,7 @@ impl FaultyBackend {
         let mut plan = self.plan();
         plan.faults.clear();
         plan.space = None;
+        self.plan.1.notify_all();
     }
 
     /// From now on only this many more bytes can be written, in all files together; then
@@ -186,11 +189,18 @@ impl FaultyBackend {
     }
 
     fn plan(&self) -> MutexGuard<'_, Plan> {
-        self.plan.lock()
+        self.plan.0.lock()
     }
 
     fn strike(&self, access: &Access<'_>) -> Vec<FaultAction> {
-        self.plan().strike(access)
+        let mut plan = self.plan();
+        let struck = plan.strike(access);
+        if struck.contains(&FaultAction::Hang) {
+            let hangs =
+                |plan: &mut Plan| plan.faults.iter().any(|f| f.0.action == FaultAction::Hang);
+            self.plan.1.wait_while(&mut plan, hangs);
+        }
+        struck
     }
 
     /// Counts an operation without bytes; how it fails if a fault says so.
@@ -364,7 +374,7 @@ impl ReadAt for FaultyReader {
                     return Err(self.backend.error(operation, &self.name, kind));
                 }
                 FaultAction::Flip { offset: at, mask } => buf[(at - offset) as usize] ^= mask,
-                FaultAction::Torn { .. } => {}
+                FaultAction::Torn { .. } | FaultAction::Hang => {}
             }
         }
         Ok(())
@@ -399,6 +409,7 @@ fn faulty_write(
         match action {
             FaultAction::Fail(kind) => return Err(backend.error(operation, name, kind)),
             FaultAction::Flip { offset: at, mask } => bytes[(at - offset) as usize] ^= mask,
+            FaultAction::Hang => {}
             FaultAction::Torn { keep, kind } => {
                 write(&bytes[..keep.min(bytes.len())])?;
                 return Err(backend.error(operation, name, kind));

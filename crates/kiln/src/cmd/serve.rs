@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use kiln_gate::{Counts, Limits, Server};
+use kiln_stripe::HedgeCounts;
 use serde::Serialize;
 
 use crate::args::with_exit_codes;
@@ -104,6 +105,7 @@ impl S3 {
         let listener = self.listener()?;
         agent::log_to_stderr(setup.json);
         let gate = Arc::new(buckets::gate_to_serve(&self.pool, setup)?);
+        let beside = setup.background();
         let limits = Limits {
             connections: self.connections as usize,
             requests: self.requests as usize,
@@ -119,7 +121,7 @@ impl S3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.map_err(failed)?.block_on(async {
             let counter = server.counter();
-            let text = move || metrics(&counter()).text("pool", &pool);
+            let text = move || metrics(&counter(), beside.hedge_counts()).text("pool", &pool);
             let monitor = match &self.metrics {
                 Some(listen) => Some(Monitor::telling(listen, text).await?),
                 None => None,
@@ -180,7 +182,7 @@ impl S3 {
     }
 }
 
-fn metrics(counts: &Counts) -> Metrics {
+fn metrics(counts: &Counts, reads: HedgeCounts) -> Metrics {
     let classes = ["2xx", "3xx", "4xx", "5xx"].map(str::to_owned);
     let rows = classes.into_iter().zip(counts.requests).collect();
     Metrics {
@@ -188,6 +190,9 @@ fn metrics(counts: &Counts) -> Metrics {
             ("kiln_s3_request_ms", "Milliseconds until requests were answered", counts.millis),
             ("kiln_s3_received_bytes", "Bytes of payloads", counts.received),
             ("kiln_s3_sent_bytes", "Bytes of answers", counts.sent),
+            ("kiln_pool_reads", "Reads of nodes for objects", reads.reads),
+            ("kiln_pool_late_reads", "Of these, not waited for", reads.late),
+            ("kiln_pool_extra_bytes", "Bytes that were read instead", reads.extra_bytes),
         ],
         gauges: vec![
             ("kiln_s3_requests_running", "Requests that are served now", counts.running),

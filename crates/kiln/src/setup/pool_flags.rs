@@ -119,7 +119,7 @@ impl PoolFlags {
     ) -> Result<(Pool, T), Failure> {
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
         let _ = setup.silent.set(names::silent(&self.path()));
-        let pool = Pool::open(self.config()?, &open);
+        let pool = Pool::open(self.config()?, &open).map(|pool| setup.hedged(pool));
         match pool.and_then(|pool| work(&pool).map(|done| (pool, done))) {
             Ok((pool, done)) => {
                 warn_of_nodes(&pool.found_away(), setup);
@@ -181,7 +181,7 @@ impl PoolFlags {
         let config = self.config()?;
         let pool = match Pool::open(config.clone(), &open) {
             Err(error @ PoolError::NoNodes { .. }) => return Err(denied(error, &config, setup)),
-            pool => pool?,
+            pool => setup.hedged(pool?),
         };
         if let Err(error) = pool.any_here() {
             // A wrong key is no loss, and is reported before any loss.
@@ -201,7 +201,7 @@ impl PoolFlags {
                 if let Err(error) = self.write(&config) {
                     setup.observer.warn(&format!("{error}; the file is unchanged"));
                 }
-                Ok(Pool::open(config, &open)?)
+                Ok(setup.hedged(Pool::open(config, &open)?))
             }
             Err(error) => Err(error.into()),
         }
@@ -213,7 +213,8 @@ impl PoolFlags {
     /// The file cannot be written; as [`PoolFlags::open`].
     pub fn reopen(&self, config: PoolConfig, setup: &Setup) -> Result<Pool, Failure> {
         self.write(&config)?;
-        Ok(Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?)
+        let pool = Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?;
+        Ok(setup.hedged(pool))
     }
 
     /// The local index beside the description, brought up to date, for those who write down what

@@ -9,6 +9,7 @@ fn python(words: &[&str]) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/scenarios");
     let mut command = Command::new("python3");
     command.arg("-B").arg(folder).args(words).env("KILN_PROGRAM", program().get_program());
+    command.env("KILN_HEDGE", "off");
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");

@@ -61,6 +61,9 @@ pub struct GetReport {
     pub notes: Vec<String>,
     /// Indices of shards that could not be used.
     pub lost: Vec<usize>,
+    /// Indices of shards whose nodes were too late to be waited for, when the read ended.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub late: Vec<usize>,
     /// Damage met on the way, at most 1000 entries.
     pub damaged: Vec<Damage>,
     /// Amount of damage met.
@@ -125,20 +128,6 @@ impl ObjectReader<'_> {
     /// ones are much faster this way: every node is asked once for all of them. All are done when
     /// this returns, each with its own end, in order.
     ///
-    /// ```
-    /// # use kiln_pool::{GetRequest, PutRequest};
-    /// # use kiln_stripe::{Settings, Silent, StreamSource};
-    /// # let pool = kiln_pool::example_pool()?;
-    /// # let settings = Settings::new(&Silent);
-    /// let put = PutRequest { name: "a", run: [2; 16], now_ms: 0, replace: false };
-    /// pool.put(&put, &mut StreamSource::new(&b"bytes"[..]), &settings)?;
-    /// let (mut a, mut b) = (Vec::new(), Vec::new());
-    /// let get = |name| GetRequest { name, range: None };
-    /// let ends = pool.reader().read_all(vec![(get("a"), &mut a), (get("b"), &mut b)], &settings)?;
-    /// assert!(ends[0].is_ok() && a == b"bytes" && ends[1].is_err());
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
-    ///
     /// # Errors
     /// A name that is none; [`PoolError::MapChanged`]. Then nothing was written.
     pub fn read_all<W: Write + Send>(
@@ -199,7 +188,7 @@ impl ObjectReader<'_> {
         out: &mut Counted<'_>,
         settings: &Settings<'_>,
     ) -> Result<GetReport> {
-        let settings = &self.map.settings(settings);
+        let settings = &self.map.read_settings(settings);
         let wanted = req.range.clone().unwrap_or(0..manifest.size);
         let wanted = wanted.start.min(manifest.size)..wanted.end.min(manifest.size);
         let mut report = GetReport {
@@ -219,7 +208,7 @@ impl ObjectReader<'_> {
                 settings.observer.advance(part.len() as u64);
             }
             Body::Shards(_) => {
-                let shards = ObjectShards::open(self.map, manifest)?;
+                let shards = ObjectShards::open_with(self.map, manifest, settings.hedge)?;
                 // A reader of whole stripes receives as much without helpers: any k chunks do.
                 let insists = helpers.is_some_and(Helpers::insists) && !shards.gone().is_empty();
                 let (statistics, helped) = if wanted == (0..manifest.size) && !insists {
@@ -262,8 +251,8 @@ fn fill(
     report.bytes_received = report.bytes_read + helped.received;
     report.bytes_from_helpers = helped.rebuilt;
     report.notes = helped.notes;
-    report.lost = shards.gone();
+    (report.lost, report.late) = (shards.gone(), shards.late());
     report.damaged.clone_from(&statistics.findings.list);
     report.damaged_count = statistics.findings.count;
-    debug_assert!(indices(&statistics.helped).len() <= shards.members.len());
+    debug_assert!(indices(&statistics.helped).len() <= shards.count());
 }

@@ -129,14 +129,14 @@ impl ObjectShards {
     ) -> Result<Degraded> {
         let (key, run) = (Key::of_shards(&self.manifest.name)?, self.manifest.run);
         let sound = |index: &u16| {
-            let member = &self.members[usize::from(*index)];
+            let member = self.member(usize::from(*index));
             matches!(member, Member::Here { damage: None, .. })
         };
         let source = |index: u16| {
             let node = self.placed.places[usize::from(index)].node.clone();
             (index, node, NodeFile::Shard { key, run, index }.name())
         };
-        let all = 0..self.members.len() as u16;
+        let all = 0..self.count() as u16;
         Ok(Degraded {
             codec: Arc::clone(&self.codec),
             info: self.info_of(0),
@@ -156,7 +156,7 @@ impl ObjectShards {
         whole: &[usize],
     ) -> Option<u64> {
         let lost: Vec<usize> = wanted.iter().map(|(chunk, _)| *chunk).collect();
-        let there: Vec<usize> = (0..self.members.len())
+        let there: Vec<usize> = (0..self.count())
             .filter(|&chunk| !lost.contains(&chunk) && self.read_plans(chunk, stripe))
             .collect();
         let plan = match are_parts(&self.codec, wanted) {

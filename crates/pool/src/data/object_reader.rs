@@ -265,13 +265,14 @@ impl OpenObject {
         range: Range<u64>,
         settings: &Settings<'_>,
     ) -> Result<Vec<u8>> {
+        let settings = &pool.read_settings(settings);
         let before = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let shards = match before {
             Some(shards) => shards,
-            None => Arc::new(ObjectShards::open(pool, &self.manifest)?),
+            None => Arc::new(ObjectShards::open_with(pool, &self.manifest, settings.hedge)?),
         };
         let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
-        range::read(&shards, range, None, &mut bytes, &pool.settings(settings))?;
+        range::read(&shards, range, None, &mut bytes, settings)?;
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(shards);
         Ok(bytes)
     }

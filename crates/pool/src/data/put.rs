@@ -191,22 +191,6 @@ impl ObjectWriter<'_> {
     /// succeeds. A repair that moves an object leaves its identity as it is.
     /// [`PutRequest::replace`] is of no account.
     ///
-    /// ```
-    /// # use kiln_pool::PutRequest;
-    /// # use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
-    /// # let pool = kiln_pool::example_pool()?;
-    /// let settings = Settings::new(&Silent);
-    /// let put = |run, over| {
-    ///     let req = PutRequest { name: "a", run: [run; 16], now_ms: 0, replace: false };
-    ///     pool.writer().put_over(&req, over, &mut StreamSource::new(&b"bytes"[..]), &settings)
-    /// };
-    /// put(1, None)?;
-    /// assert!(matches!(put(2, None), Err(PoolError::Conflict { .. })));
-    /// put(3, Some([1; 16]))?;
-    /// assert!(matches!(put(4, Some([1; 16])), Err(PoolError::Conflict { .. })));
-    /// # Ok::<(), kiln_stripe::PoolError>(())
-    /// ```
-    ///
     /// # Errors
     /// [`PoolError::Conflict`]: it is other data; as [`ObjectWriter::put`].
     pub fn put_over(

@@ -72,12 +72,12 @@ impl<'a> InPlace<'a> {
     /// The data shards of an object, if all of them are sound.
     pub fn new(by: &'a dyn Recoder, old: &'a ObjectShards) -> Option<InPlace<'a>> {
         let (k, run) = (usize::from(old.placed.k), old.manifest.run);
-        let sound = |member: &Member| matches!(member, Member::Here { damage: None, .. });
+        let sound = |index| matches!(old.member(index), Member::Here { damage: None, .. });
         let key = Key::of_shards(&old.manifest.name).ok()?;
         let name = |index| NodeFile::Shard { key, run, index }.name();
         let sources = (0..k as u16).map(name).collect();
         let moved = Mutex::default();
-        old.members[..k].iter().all(sound).then_some(InPlace { by, old, sources, moved })
+        (0..k).all(sound).then_some(InPlace { by, old, sources, moved })
     }
 
     /// Returns the stripes of a segment of new shards, and the stripes that nodes write: whole

@@ -1,14 +1,14 @@
 //! The shards of one object, opened where its manifest says that they are.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use kiln_code::Codec;
-use kiln_store::{Digest, Layout, ShardInfo, ShardReader, StoreError};
+use kiln_store::{Backend, Digest, Layout, ShardInfo, ShardReader, StoreError};
 use kiln_stripe::chunks::Shards;
 use kiln_stripe::geometry::check_stripes;
-use kiln_stripe::{PoolError, Result};
+use kiln_stripe::{Hedge, PoolError, Result};
 
-use crate::layout::{Body, Placed};
+use crate::layout::{Body, Place, Placed};
 use crate::map::cluster_map::ClusterMap;
 use crate::map::presence::{is_marked, unmarked};
 use crate::{Key, Manifest, NodeFile};
@@ -18,7 +18,7 @@ pub(crate) enum Member {
     /// Usable; damaged when one of its ends is.
     Here {
         /// Reads it.
-        reader: Box<ShardReader>,
+        reader: Arc<ShardReader>,
         /// Damage of it all the same.
         damage: Option<String>,
     },
@@ -26,16 +26,73 @@ pub(crate) enum Member {
     Unavailable(String),
     /// Its node has no such shard, or something else under its name.
     Lost(String),
+    /// Its node has not answered yet.
+    Late,
+}
+
+/// A shard that is opened when it is asked for, perhaps by a thread that nobody waits for.
+struct Opening {
+    /// The place; what is found without it.
+    store: std::result::Result<Arc<dyn Backend>, OnceLock<Member>>,
+    manifest: Arc<Manifest>,
+    key: Key,
+    index: usize,
+    found: OnceLock<Member>,
+}
+
+impl Opening {
+    fn new(pool: &ClusterMap, manifest: &Arc<Manifest>, key: Key, index: usize) -> Opening {
+        let (node, manifest) = (&placed(manifest)[index].node, Arc::clone(manifest));
+        let found = match pool.config().position(node).map(|at| pool.nodes[at].store()) {
+            None => Err(Member::Lost(format!("node {node} is no longer part of the pool"))),
+            Some(Err(why)) => Err(Member::Unavailable(why.to_owned())),
+            Some(Ok(store)) => Ok(Arc::clone(store)),
+        };
+        Opening {
+            store: found.map_err(OnceLock::from),
+            manifest,
+            key,
+            index,
+            found: OnceLock::new(),
+        }
+    }
+
+    fn member(&self) -> &Member {
+        match &self.store {
+            Err(found) => found.get().unwrap_or(&LATE),
+            Ok(store) => {
+                let (manifest, key) = (&self.manifest, self.key);
+                self.found.get_or_init(|| member(&**store, manifest, key, self.index))
+            }
+        }
+    }
+
+    /// The same, where that is known already.
+    fn known(&self) -> &Member {
+        let found = self.store.as_ref().err().unwrap_or(&self.found);
+        found.get().unwrap_or(&LATE)
+    }
+}
+
+/// Places of an object's shards.
+fn placed(manifest: &Manifest) -> &[Place] {
+    match &manifest.body {
+        Body::Shards(placed) => &placed.places,
+        _ => &[],
+    }
 }
 
 /// The shards of one version of one object.
 pub(crate) struct ObjectShards {
-    pub manifest: Manifest,
+    pub manifest: Arc<Manifest>,
     pub placed: Placed,
     pub codec: Arc<Codec>,
     pub layout: Layout,
-    pub members: Vec<Member>,
+    members: Vec<Arc<Opening>>,
 }
+
+/// A member that is asked for without waiting for it.
+static LATE: Member = Member::Late;
 
 impl ObjectShards {
     /// Opens what can be opened; nothing but headers and trailers is read.
@@ -43,6 +100,16 @@ impl ObjectShards {
     /// # Errors
     /// The manifest is of an object without shards, or names a code that this program cannot do.
     pub(crate) fn open(pool: &ClusterMap, manifest: &Manifest) -> Result<ObjectShards> {
+        ObjectShards::open_with(pool, manifest, None)
+    }
+
+    /// As [`ObjectShards::open`], without waiting for late nodes if the object can be read without
+    /// them.
+    pub(crate) fn open_with(
+        pool: &ClusterMap,
+        manifest: &Manifest,
+        hedge: Option<&Arc<Hedge>>,
+    ) -> Result<ObjectShards> {
         let (Body::Shards(placed), Some(info)) = (&manifest.body, manifest.shard_info(0)) else {
             return Err(PoolError::Internal { what: "an object without shards".into() });
         };
@@ -55,11 +122,29 @@ impl ObjectShards {
         check_stripes(&manifest.name, shape, placed.sub_chunk)?;
         let layout = info.layout()?;
         let key = Key::of_shards(&manifest.name)?;
-        let members = pool.in_parallel((0..placed.places.len()).collect(), |_, index: usize| {
-            Ok::<_, PoolError>(member(pool, manifest, placed, key, index))
-        })?;
-        let (manifest, placed) = (manifest.clone(), placed.clone());
+        pool.enter(placed.places.iter().filter_map(|place| pool.config().position(&place.node)));
+        let manifest = Arc::new(manifest.clone());
+        let opening = |index| Arc::new(Opening::new(pool, &manifest, key, index));
+        let members: Vec<Arc<Opening>> = (0..placed.places.len()).map(opening).collect();
+        match hedge {
+            Some(hedge) => first(hedge, &codec, placed, &members),
+            None => drop(pool.in_parallel(members.iter().collect(), |_, one: &Arc<Opening>| {
+                one.member();
+                Ok::<_, PoolError>(())
+            })?),
+        }
+        let placed = placed.clone();
         Ok(ObjectShards { manifest, placed, codec, layout, members })
+    }
+
+    /// Number of shards.
+    pub(crate) fn count(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Returns what was found of a shard.
+    pub(crate) fn member(&self, index: usize) -> &Member {
+        self.members.get(index).map_or(&LATE, |opening| opening.known())
     }
 
     /// Digests of all shards, as recorded when the object was put.
@@ -69,7 +154,12 @@ impl ObjectShards {
 
     /// Indices without a usable shard.
     pub(crate) fn gone(&self) -> Vec<usize> {
-        self.indices(|member| !matches!(member, Member::Here { .. }))
+        self.indices(|member| !matches!(member, Member::Here { .. } | Member::Late))
+    }
+
+    /// Indices whose nodes have not answered yet.
+    pub(crate) fn late(&self) -> Vec<usize> {
+        self.indices(|member| matches!(member, Member::Late))
     }
 
     /// Indices whose shard is damaged in its structure.
@@ -78,45 +168,48 @@ impl ObjectShards {
     }
 
     fn indices(&self, wanted: impl Fn(&Member) -> bool) -> Vec<usize> {
-        (0..self.members.len()).filter(|&index| wanted(&self.members[index])).collect()
+        (0..self.members.len()).filter(|&index| wanted(self.member(index))).collect()
     }
 
     /// Returns what is wrong with a shard, in words.
     pub(crate) fn problem(&self, index: usize) -> Option<&str> {
-        match &self.members[index] {
+        match self.member(index) {
             Member::Here { damage, .. } => damage.as_deref(),
             Member::Unavailable(why) | Member::Lost(why) => Some(why),
+            Member::Late => Some("its node has not answered yet"),
         }
     }
 }
 
-fn member(
-    pool: &ClusterMap,
-    manifest: &Manifest,
-    placed: &Placed,
-    key: Key,
-    index: usize,
-) -> Member {
-    let node = &placed.places[index].node;
-    let Some(at) = pool.config().position(node) else {
-        return Member::Lost(format!("node {node} is no longer part of the pool"));
+/// Opens what does not have to be waited for.
+fn first(hedge: &Arc<Hedge>, codec: &Codec, placed: &Placed, members: &[Arc<Opening>]) {
+    let job = |(opening, place): (&Arc<Opening>, &Place)| {
+        let opening = Arc::clone(opening);
+        let open: Box<dyn FnOnce() -> bool + Send> =
+            Box::new(move || matches!(opening.member(), Member::Here { damage: None, .. }));
+        (place.node.clone(), open)
     };
-    let store = match pool.nodes[at].store() {
-        Ok(store) => store,
-        Err(why) => return Member::Unavailable(why.to_owned()),
-    };
+    let jobs = members.iter().zip(&placed.places).map(job).collect();
+    hedge.gather(jobs, |good: &[Option<bool>]| {
+        let lacking = |index: &usize| good[*index] != Some(true);
+        codec.tolerates(&(0..good.len()).filter(lacking).collect::<Vec<_>>())
+    });
+}
+
+fn member(store: &dyn Backend, manifest: &Manifest, key: Key, index: usize) -> Member {
+    let places = placed(manifest);
     let name = NodeFile::Shard { key, run: manifest.run, index: index as u16 }.name();
-    let mut reader = match ShardReader::open(&**store, &name) {
+    let mut reader = match ShardReader::open(store, &name) {
         Ok(reader) => reader,
-        Err(error) if error.is_not_found() && !is_marked(&**store) => {
-            return Member::Unavailable(unmarked(&**store));
+        Err(error) if error.is_not_found() && !is_marked(store) => {
+            return Member::Unavailable(unmarked(store));
         }
         Err(error) if error.is_not_found() || error.is_damage() => {
             return Member::Lost(error.to_string());
         }
         Err(error) => return Member::Unavailable(error.to_string()),
     };
-    reader = reader.expecting(placed.places[index].digest);
+    reader = reader.expecting(places[index].digest);
     let expected = manifest.shard_info(index as u16);
     let said = ShardInfo { size: Some(manifest.size), ..reader.info().clone() };
     if Some(said) != expected || reader.size().is_some_and(|size| size != manifest.size) {
@@ -125,12 +218,12 @@ fn member(
     // It says the same size or none, so this cannot fail.
     let _ = reader.with_size(manifest.size);
     let mut damage = reader.damage().map(|what| format!("{name} in {}: {what}", store.place()));
-    let recorded = placed.places.iter().map(|place| &place.digest);
+    let recorded = places.iter().map(|place| &place.digest);
     if reader.digests().is_some_and(|digests| !digests.iter().eq(recorded)) {
         let place = store.place();
         damage = Some(format!("{name} in {place}: its digests are not the manifest's"));
     }
-    Member::Here { reader: Box::new(reader), damage }
+    Member::Here { reader: Arc::new(reader), damage }
 }
 
 impl Shards for ObjectShards {
@@ -151,13 +244,13 @@ impl Shards for ObjectShards {
     }
 
     fn reader(&self, index: usize) -> Result<&ShardReader, StoreError> {
-        match &self.members[index] {
+        match self.member(index) {
             Member::Here { reader, .. } => Ok(reader),
-            Member::Unavailable(why) | Member::Lost(why) => Err(StoreError::Damaged {
+            _ => Err(StoreError::Damaged {
                 place: self.placed.places[index].node.clone(),
                 name: format!("shard {index}"),
                 part: "shard".to_owned(),
-                what: why.clone(),
+                what: self.problem(index).unwrap_or_default().to_owned(),
             }),
         }
     }
@@ -166,6 +259,21 @@ impl Shards for ObjectShards {
         let info = self.manifest.shard_info(index as u16);
         // `open` refuses objects without shards.
         info.unwrap_or_else(|| unreachable!("an object without shards"))
+    }
+
+    fn shared(&self, index: usize) -> Option<Arc<ShardReader>> {
+        match self.member(index) {
+            Member::Here { reader, .. } => Some(Arc::clone(reader)),
+            _ => None,
+        }
+    }
+
+    fn wait_for_late(&self) -> bool {
+        let late = self.indices(|member| matches!(member, Member::Late));
+        for &index in &late {
+            self.members[index].member();
+        }
+        !late.is_empty()
     }
 
     fn recorded(&self) -> Option<Vec<Digest>> {

@@ -12,7 +12,7 @@ use kiln_store::{Backend, Capabilities, StoreError, write_whole};
 use kiln_stripe::names::IDENTITY;
 use kiln_stripe::node::{self, Locks};
 use kiln_stripe::sinks::in_parallel;
-use kiln_stripe::{PoolError, Result, Sequence, Settings};
+use kiln_stripe::{Hedge, PoolError, Result, Sequence, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Candidate;
@@ -34,6 +34,8 @@ pub struct ClusterMap {
     pub(crate) nodes: Vec<PoolNode>,
     codecs: Mutex<HashMap<String, Arc<Codec>>>,
     pub(crate) sequence: Option<Sequence>,
+    /// Reads that are late are not waited for.
+    hedge: Option<Arc<Hedge>>,
 }
 
 /// A node of an open pool. It is looked at when it is first used: an operation on one object uses
@@ -120,7 +122,7 @@ impl ClusterMap {
         if let (false, Some(why)) = (nodes.iter().any(|node| node.opened.is_ok()), why) {
             return Err(none_here(&config, why));
         }
-        Ok(ClusterMap { config, nodes, codecs: Mutex::default(), sequence: None })
+        Ok(ClusterMap { config, nodes, codecs: Mutex::default(), sequence: None, hedge: None })
     }
 
     /// Makes all nodes of a new pool its own and opens it.
@@ -164,8 +166,8 @@ impl ClusterMap {
                 }
             })
             .collect();
-        let sequence = self.sequence.clone();
-        ClusterMap { config, nodes, codecs: Mutex::default(), sequence }
+        let (sequence, hedge) = (self.sequence.clone(), self.hedge.clone());
+        ClusterMap { config, nodes, codecs: Mutex::default(), sequence, hedge }
     }
 
     /// The same pool without the nodes that answered when they were used first and do not now;
@@ -224,6 +226,19 @@ impl ClusterMap {
         body: impl Fn(usize, T) -> Result<R, E> + Sync,
     ) -> Result<Vec<R>, E> {
         in_parallel(self.sequence.as_ref(), items, body)
+    }
+
+    /// The same pool; its reads of objects do not wait for late nodes.
+    #[must_use]
+    pub fn hedged(self, hedge: Arc<Hedge>) -> ClusterMap {
+        ClusterMap { hedge: Some(hedge), ..self }
+    }
+
+    /// Settings for reads that do not wait for late nodes.
+    pub(crate) fn read_settings<'a>(&'a self, settings: &Settings<'a>) -> Settings<'a> {
+        let settings = self.settings(settings);
+        let hedge = self.hedge.as_ref().filter(|_| settings.sequence.is_none());
+        Settings { hedge, ..settings }
     }
 
     /// Settings for what is done with this pool.

@@ -126,7 +126,7 @@ impl Repairer<'_> {
         settings: &Settings<'_>,
         health: &mut Health,
     ) -> Result<()> {
-        let (codec, n) = (&shards.codec, shards.members.len());
+        let (codec, n) = (&shards.codec, shards.count());
         let mut bad = vec![false; n];
         for index in shards.gone().into_iter().chain(shards.damaged()) {
             bad[index] = true;
@@ -155,7 +155,7 @@ impl Repairer<'_> {
             false => codec.tolerates(&shards.gone()),
         };
         health.margin = if readable { codec.margin(&lost).max(0) } else { -1 };
-        let away = |i: &usize| matches!(shards.members[*i], Member::Unavailable(_));
+        let away = |i: &usize| matches!(shards.member(*i), Member::Unavailable(_));
         for (index, &bad) in bad.iter().enumerate() {
             let node = &shards.placed.places[index].node;
             let draining = self.map.config.node.iter().any(|c| c.id == *node && c.is_leaving());
@@ -220,7 +220,7 @@ impl Repairer<'_> {
     /// Checksum tables against the digests of the manifest.
     fn check_tables(&self, shards: &ObjectShards, bad: &mut [bool], health: &mut Health) {
         for (index, digest) in shards.digests().iter().enumerate() {
-            let Member::Here { reader, .. } = &shards.members[index] else { continue };
+            let Member::Here { reader, .. } = shards.member(index) else { continue };
             if reader.state() == ShardState::NoTrailer {
                 continue;
             }

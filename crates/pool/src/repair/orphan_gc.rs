@@ -41,8 +41,8 @@ impl Repairer<'_> {
             && !req.dry_run
         {
             let shard = NodeFile::Shard { key: *key, run: *run, index: *index }.name();
-            let members = ObjectShards::open(self.map, manifest)?.members;
-            if matches!(members[usize::from(*index)], Member::Lost(_)) {
+            let shards = ObjectShards::open(self.map, manifest)?;
+            if matches!(shards.member(usize::from(*index)), Member::Lost(_)) {
                 move_file(store, &file.name(), &shard)?;
                 return Ok(());
             }

@@ -161,7 +161,7 @@ impl Repairer<'_> {
         let moves = !health.leaving.is_empty() && !req.rebuild_leaving;
         let all = lost.iter().all(|index| health.leaving.contains(index));
         let Some(shards) = shards.filter(|shards| {
-            let is_here = |index: &u16| is_sound(&shards.members[usize::from(*index)]);
+            let is_here = |index: &u16| is_sound(shards.member(usize::from(*index)));
             !moves || (all && lost.iter().all(is_here))
         }) else {
             return Ok(Needs::Heal);
@@ -187,9 +187,9 @@ impl Repairer<'_> {
     ) -> MissingShards {
         let manifest = &shards.manifest;
         let sound = |index: &u16| {
-            is_sound(&shards.members[usize::from(*index)]) && !health.targets.contains(index)
+            is_sound(shards.member(usize::from(*index))) && !health.targets.contains(index)
         };
-        let all = 0..shards.members.len() as u16;
+        let all = 0..shards.count() as u16;
         let mut lacking = MissingShards {
             name: manifest.name.clone(),
             codec: Arc::clone(&shards.codec),

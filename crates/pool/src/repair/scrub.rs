@@ -473,7 +473,7 @@ impl Repairer<'_> {
         // Not before the shard that replaced it is seen to be there: what a repair has begun it may
         // go on with until then.
         let shards = ObjectShards::open(self.map, newest)?;
-        let there = shards.members.get(at);
+        let there = (at < shards.count()).then(|| shards.member(at));
         Ok(there.is_none_or(|there| matches!(there, Member::Here { damage: None, .. })))
     }
 

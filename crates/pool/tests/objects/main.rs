@@ -7,6 +7,7 @@ mod forged;
 mod found;
 mod fuse;
 mod hands;
+mod hedged;
 mod helped;
 mod interleaved;
 mod kept;
