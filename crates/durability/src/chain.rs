@@ -12,15 +12,6 @@ const STATES_MAX: usize = 1024;
 /// Failures and repairs as a chain of states: state i has i losses that count. From each one more
 /// loss leads to the next state, a repair to the one before, and some losses to the end: data is
 /// lost. Rates are a hour; times between events are exponential.
-///
-/// ```
-/// use kiln_durability::Chain;
-/// // A mirror: either of two disks fails once in 1000 h, a repair takes 10 h, the second ends it.
-/// let mirror = Chain::new(&[2e-3, 0.0], &[0.0, 0.1], &[0.0, 1e-3])?;
-/// let hours = mirror.hours_to_loss();
-/// assert!((hours / 51_500.0 - 1.0).abs() < 1e-9); // (3 * 1e-3 + 0.1) / (2 * 1e-3 * 1e-3)
-/// # Ok::<(), kiln_durability::DurabilityError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chain {
     hours_to_loss: f64,

@@ -105,22 +105,6 @@ fn risk(pool: &PoolModel, before: usize, rng: &mut Rng) -> Risk {
 /// Simulates a pool: failures at exponential times, detection and repair in fixed ones, and, where
 /// stripes are spread, those that lost most repaired first.
 ///
-/// ```
-/// use kiln_durability::{Effort, Placement, PoolModel, Tolerance, simulate};
-/// let pool = PoolModel {
-///     nodes: 12,
-///     tolerance: Tolerance::any(3, 1)?,
-///     placement: Placement::Spread { stripes: 400 },
-///     failures_per_year: 0.5,
-///     detection_hours: 1.0,
-///     repair_hours: 20.0,
-///     bad_chunks: 0.0,
-/// };
-/// let (played, solved) = (simulate(&pool, &Effort::default())?, pool.chain()?);
-/// assert!((played.nines_a_year() - solved.nines_a_year()).abs() < 0.2);
-/// # Ok::<(), kiln_durability::DurabilityError>(())
-/// ```
-///
 /// # Errors
 /// The pool is none ([`PoolModel::check`]), it has more than 100 million chunks, or a stage saw no
 /// rise in all its trials.

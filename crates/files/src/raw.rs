@@ -27,28 +27,6 @@ use self::files::{RawFiles, name, part};
 use crate::RepairRequest;
 
 /// Description of bare chunks, as shards have it in their headers.
-///
-/// ```
-/// use std::sync::Arc;
-/// use kiln_code::Codec;
-/// use kiln_files::raw::{RawRequest, decode_raw, encode_raw};
-/// use kiln_stripe::{Node, Settings, Silent, StreamSource};
-/// use kiln_store::{Backend, MemoryBackend};
-/// let codec = Codec::new(&"rs:2+1".parse()?)?;
-/// let store = Arc::new(MemoryBackend::new());
-/// let nodes = [Node::new("here", store.clone())];
-/// let req = RawRequest {
-///     codec: &codec, object: Some("in"), chunk: Some(4), size: Some(7), replace: false,
-/// };
-/// let settings = Settings::new(&Silent);
-/// encode_raw(&req, &mut StreamSource::new(&b"abcdefg"[..]), &nodes, &settings)?;
-/// assert_eq!(store.bytes("in.1").unwrap(), b"efg\0");
-/// store.remove("in.0")?;
-/// let mut back = Vec::new();
-/// decode_raw(&req, &nodes, &mut back, &settings)?;
-/// assert_eq!(back, b"abcdefg");
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Copy, Clone, Debug)]
 pub struct RawRequest<'a> {
     /// The code.

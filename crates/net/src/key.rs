@@ -51,21 +51,6 @@ const SKEW: Duration = Duration::from_secs(86_400);
 const ENDS: &str = "ends (seconds since 1970): ";
 
 /// The key of a cluster, ready to make connections.
-///
-/// ```
-/// use std::time::Duration;
-/// use kiln_net::agent::PeerRole;
-/// use kiln_net::ClusterKey;
-/// let folder = tempfile::tempdir().unwrap();
-/// let path = folder.path().join("cluster.key");
-/// ClusterKey::create(&path)?;
-/// assert!(ClusterKey::create(&path).is_err()); // never overwritten
-/// let key = ClusterKey::load(&path)?;
-/// let client = folder.path().join("client.key");
-/// key.issue(&client, PeerRole::Client, Duration::from_secs(86_400))?;
-/// ClusterKey::load(&client)?;
-/// # Ok::<(), kiln_net::NetError>(())
-/// ```
 #[derive(Clone)]
 pub struct ClusterKey {
     keys: Arc<Keys>,

@@ -69,16 +69,6 @@ impl<F: Fn(&Address) -> Result<Network, String> + Sync> BackendKind for Agents<F
 }
 
 /// Makes connections to agents; clones share its threads.
-///
-/// ```
-/// use kiln_net::Network;
-/// use kiln_store::Backend;
-/// let network = Network::new(None, 1)?;
-/// let place = network.open(&"kiln+plain://127.0.0.1:1".parse()?);
-/// // Nothing listens there, and that is said at once.
-/// assert!(place.list().is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone)]
 pub struct Network {
     inner: Arc<Inner>,

@@ -88,28 +88,6 @@ pub struct NodeExecution {
 }
 
 /// Rounds of every node; made by [`Plan::execution`].
-///
-/// ```
-/// use kiln_code::{Codec, Program, active};
-/// use kiln_plan::{Plan, Problem, Source};
-///
-/// let codec = Codec::new(&"rs:2+1".parse()?)?;
-/// let problem = Problem::on_own_nodes(codec.repair_dag(&[0], &[1, 2])?.1)?;
-/// let plan = Plan::new(&problem, problem.dag().clone(), vec![2], "by hand")?;
-/// let execution = plan.execution()?;
-/// // Node 1 reads its chunk and sends it to node 2, which adds its own and sends the sum to 0.
-/// assert_eq!(execution.node_execution(1).unwrap().rounds[0].sends, [(0, 2)]);
-/// let round = &execution.node_execution(2).unwrap().rounds[0];
-/// assert_eq!((round.round, &round.receives[..], &round.reads[..]), (1, &[0][..], &[1][..]));
-/// let program = Program::compile(round.dag.as_ref().unwrap(), active().unwrap())?;
-/// let mut sum = [0; 2];
-/// program.run(&[&[1, 2], &[4, 8]], &mut [&mut sum])?;
-/// assert_eq!(sum, [5, 10]);
-/// assert_eq!(round.sends, [(2, 0)]);
-/// let last = &execution.node_execution(0).unwrap().rounds[0];
-/// assert_eq!((last.persists[0].piece, last.persists[0].chunk), (2, 0));
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Execution {
     pieces: Vec<Piece>,

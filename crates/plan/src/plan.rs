@@ -10,18 +10,6 @@ use std::sync::Arc;
 ///
 /// The DAG may be another than the problem's: a strategy may split a sum into partial sums, which
 /// are vertices like others. [`Plan::check`] proves that it computes the same.
-///
-/// ```
-/// use kiln_code::Codec;
-/// use kiln_plan::{Plan, Problem};
-/// let codec = Codec::new(&"rs:2+1".parse()?)?;
-/// let problem = Problem::on_own_nodes(codec.repair_dag(&[0], &[1, 2])?.1)?;
-/// // The one computed vertex at node 2, which has one of the two chunks.
-/// let plan = Plan::new(&problem, problem.dag().clone(), vec![2], "by hand")?;
-/// plan.check()?;
-/// assert_eq!((plan.costs().max_load(), plan.costs().bandwidth()), (1, 2));
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Plan {
     problem: Problem,

@@ -13,20 +13,6 @@ const VERTICES_MAX: usize = 1 << 24;
 ///
 /// A new node may be outside of the stripe or store other chunks of it; a client that reads a lost
 /// chunk is the node where it is to be "rebuilt".
-///
-/// ```
-/// use kiln_code::Codec;
-/// use kiln_plan::{Cluster, Problem};
-/// use std::sync::Arc;
-///
-/// let codec = Codec::new(&"rs:2+1".parse()?)?;
-/// let (_, dag) = codec.repair_dag(&[0], &[1, 2])?;
-/// let cluster = Arc::new(Cluster::uniform(10)?);
-/// // Chunk 1 is on node 4, chunk 2 on node 9; chunk 0 is to come to node 7.
-/// let problem = Problem::new(Arc::new(dag), cluster, &[(1, 4), (2, 9)], &[(0, 7)])?;
-/// assert_eq!(problem.workers(), [4, 7, 9]);
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Problem {
     dag: Arc<Dag>,

@@ -83,17 +83,6 @@ pub enum FaultAction {
 }
 
 /// A backend that wraps another and fails as told; clones share their faults.
-///
-/// ```
-/// use std::{io::ErrorKind, sync::Arc};
-/// use kiln_store::{Backend, MemoryBackend, Operation};
-/// use kiln_testkit::{Fault, FaultAction, FaultyBackend};
-/// let disk = FaultyBackend::new(Arc::new(MemoryBackend::new()));
-/// disk.inject(Fault::new(FaultAction::Fail(ErrorKind::StorageFull)).on(Operation::Write));
-/// let mut file = disk.append("a", 0)?;
-/// assert!(file.append(b"x").unwrap_err().is_full());
-/// # Ok::<(), kiln_store::StoreError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct FaultyBackend {
     inner: Arc<dyn Backend>,

@@ -20,23 +20,6 @@ const ATTEND: Duration = Duration::from_secs(5);
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// A volume with its threads.
-///
-/// ```
-/// # use std::sync::{Arc, atomic::{AtomicU8, Ordering}};
-/// use kiln_volume::{CreateRequest, OpenRequest, OwnedOp, Rim, Running, Volume};
-/// # let ids = AtomicU8::new(0);
-/// # let ids = move || [ids.fetch_add(1, Ordering::Relaxed); 16];
-/// # let rim = Arc::new(Rim::new(kiln_pool::example_pool()?, ids, || 1));
-/// let create = CreateRequest { segment: 256 << 10, log: 1 << 20, ..CreateRequest::of(1 << 20) };
-/// Volume::create(&rim, "disk", &create)?;
-/// let running = Running::start(Volume::open(&rim, "disk", &OpenRequest::of("example"))?);
-/// let (end, ended) = std::sync::mpsc::channel();
-/// let op = OwnedOp::Write { offset: 0, bytes: vec![7; 4096].into() };
-/// running.submit(op, Box::new(move |done| end.send(done.is_ok()).unwrap()));
-/// assert!(ended.recv().unwrap());
-/// running.close()?;
-/// # Ok::<(), kiln_volume::VolumeError>(())
-/// ```
 #[derive(Debug)]
 pub struct Running {
     volume: Arc<Volume>,

@@ -17,28 +17,6 @@ use crate::shards::verify::check_digests;
 use crate::{ShardSet, discover};
 
 /// Request to repair.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use kiln_code::Codec;
-/// # use kiln_files::EncodeRequest;
-/// # use kiln_stripe::{Node, Settings, Silent, StreamSource};
-/// # use kiln_files::{discover, encode, repair};
-/// # use kiln_store::{Backend, MemoryBackend};
-/// use kiln_files::RepairRequest;
-/// # let codec = Codec::new(&"rs:4+2".parse()?)?;
-/// # let store = Arc::new(MemoryBackend::new());
-/// # let nodes = [Node::new("here", store.clone())];
-/// # let req = EncodeRequest {
-/// #     codec: &codec, object: "x", run: [1; 16], sub_chunk: Some(64), replace: false,
-/// # };
-/// # let settings = Settings::new(&Silent);
-/// # encode(&req, &mut StreamSource::new(&b"some bytes to keep"[..]), &nodes, &settings)?;
-/// store.remove("x.05.kiln")?;
-/// let report = repair(&discover(&nodes, None)?, &RepairRequest::default(), &settings)?;
-/// assert_eq!((report.lost, report.verified), (vec![5], true));
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 #[derive(Clone, Debug, Default)]
 pub struct RepairRequest {
     /// Indices to rebuild in any case, without reading what is there of them.

@@ -69,30 +69,6 @@ impl Salvaged {
 ///
 /// # Errors
 /// As [`crate::decode`], but for lost stripes.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use kiln_code::Codec;
-/// # use kiln_files::EncodeRequest;
-/// # use kiln_stripe::{Node, Settings, Silent, StreamSource};
-/// # use kiln_files::{discover_any, encode, salvage};
-/// # use kiln_store::{Backend, MemoryBackend};
-/// # let codec = Codec::new(&"rs:2+1".parse()?)?;
-/// # let store = Arc::new(MemoryBackend::new());
-/// # let nodes = [Node::new("here", store.clone())];
-/// # let req = EncodeRequest {
-/// #     codec: &codec, object: "x", run: [1; 16], sub_chunk: Some(8), replace: false,
-/// # };
-/// # let settings = Settings::new(&Silent);
-/// encode(&req, &mut StreamSource::new(&b"sixteen letters."[..]), &nodes, &settings)?;
-/// store.remove("x.01.kiln")?;
-/// store.remove("x.02.kiln")?;
-/// let mut out = Vec::new();
-/// let report = salvage(&discover_any(&nodes, None)?, &mut out, &settings)?;
-/// assert_eq!(out, b"sixteen \0\0\0\0\0\0\0\0");
-/// assert_eq!((report.missing[0].start, report.missing_bytes), (8, 8));
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 pub fn salvage(set: &ShardSet, out: &mut dyn Write, settings: &Settings<'_>) -> Result<Salvaged> {
     let shape = set.codec().shape();
     let reader = StripeReader::new(set, Planner::Decode, &[], settings);

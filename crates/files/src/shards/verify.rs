@@ -14,29 +14,6 @@ use crate::ShardSet;
 ///
 /// # Errors
 /// Only what keeps it from reading at all, such as no memory for buffers.
-///
-/// ```
-/// # use std::sync::Arc;
-/// # use kiln_code::Codec;
-/// # use kiln_files::EncodeRequest;
-/// # use kiln_stripe::{Node, Settings, Silent, StreamSource};
-/// # use kiln_files::{discover, encode, verify};
-/// # use kiln_stripe::Depth;
-/// # use kiln_store::{Backend, MemoryBackend};
-/// # let codec = Codec::new(&"rs:4+2".parse()?)?;
-/// # let store = Arc::new(MemoryBackend::new());
-/// # let nodes = [Node::new("here", store.clone())];
-/// # let req = EncodeRequest {
-/// #     codec: &codec, object: "x", run: [1; 16], sub_chunk: Some(64), replace: false,
-/// # };
-/// # let settings = Settings::new(&Silent);
-/// encode(&req, &mut StreamSource::new(&b"some bytes to keep"[..]), &nodes, &settings)?;
-/// assert!(verify(&discover(&nodes, None)?, Depth::Data, &settings)?.clean);
-/// store.remove("x.05.kiln")?;
-/// let report = verify(&discover(&nodes, None)?, Depth::Parity, &settings)?;
-/// assert_eq!((report.clean, report.recoverable, report.lost), (false, true, vec![5]));
-/// # Ok::<(), kiln_stripe::PoolError>(())
-/// ```
 pub fn verify(set: &ShardSet, depth: Depth, settings: &Settings<'_>) -> Result<VerifyReport> {
     let mut findings = Findings::default();
     set.damage.iter().for_each(|damage| findings.push(damage.clone()));

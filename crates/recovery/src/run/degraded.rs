@@ -26,17 +26,6 @@ const UNHEARD: Duration = Duration::from_secs(60);
 const FAREWELL: Duration = Duration::from_millis(500);
 
 /// Readers of a pool whose nodes are agents; for [`kiln_pool::Pool::read_with`].
-///
-/// ```
-/// use kiln_net::Network;
-/// use kiln_recovery::HelpingAgents;
-/// use kiln_pool::{Policy, PoolConfig};
-/// let (network, config) =
-///     (Network::new(None, 1)?, PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?));
-/// let agents = HelpingAgents::new(&network, &config, &|| [7; 16]).by("hub")?;
-/// assert!(kiln_pool::Helpers::insists(&agents));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 pub struct HelpingAgents<'a> {
     pub(super) network: &'a Network,
     config: &'a PoolConfig,

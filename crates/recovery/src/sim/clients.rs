@@ -28,19 +28,6 @@ thread_local! {
 }
 
 /// A simulated cluster with clients.
-///
-/// ```
-/// use kiln_recovery::sim::{Cluster, Faults};
-/// use kiln_store::{Backend, MemoryBackend};
-/// let cluster = Cluster::new(1, Faults::none(), vec![MemoryBackend::new()]);
-/// let ended = cluster.run(vec![Box::new(|client| {
-///     let place = client.network().open(&client.address(0));
-///     place.append("a", 0).unwrap().sync().unwrap();
-///     assert_eq!(place.list().unwrap(), ["a"]);
-/// })]);
-/// // It took as long as it takes on a network, and no time at all here.
-/// assert!(ended.unwrap() > std::time::Duration::ZERO);
-/// ```
 #[derive(Debug)]
 pub struct Cluster {
     shared: Arc<Shared>,
