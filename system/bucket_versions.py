@@ -364,6 +364,33 @@ def locks(rig, port):
     client.put_object_lock_configuration(Bucket=bucket, ObjectLockConfiguration={
         "ObjectLockEnabled": "Enabled",
         "Rule": {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": 1}}})
+    refused = lambda **default: status_of(lambda: client.put_object_lock_configuration(
+        Bucket=bucket, ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": {
+            "DefaultRetention": default}}))[1]
+    for default, code in (
+            ({"Mode": "GOVERNANCE", "Days": 0}, "InvalidRetentionPeriod"),
+            ({"Mode": "GOVERNANCE", "Days": 36_501}, "InvalidRetentionPeriod"),
+            ({"Mode": "governance", "Days": 1}, "MalformedXML"),
+            ({"Mode": "GOVERNANCE"}, "MalformedXML"),
+            ({"Mode": "GOVERNANCE", "Days": 1, "Years": 1}, "MalformedXML")):
+        assert refused(**default) == code, default
+    # What is retained grows only; an owner may end governance, but time alone compliance.
+    for key, mode, new, days, bypass, code in (
+            ("g", "GOVERNANCE", "GOVERNANCE", 2, False, 200),
+            ("g", "GOVERNANCE", "GOVERNANCE", 3, False, 200),
+            ("g", "GOVERNANCE", "GOVERNANCE", 1, False, 403),
+            ("g", "GOVERNANCE", "COMPLIANCE", 3, False, 403),
+            ("g", "GOVERNANCE", "COMPLIANCE", 1, True, 200),
+            ("c", "COMPLIANCE", "COMPLIANCE", 3, False, 200),
+            ("c", "COMPLIANCE", "COMPLIANCE", 1, True, 403),
+            ("c", "COMPLIANCE", "GOVERNANCE", 3, True, 403)):
+        now = soon(2)
+        one = put(key, ObjectLockMode=mode, ObjectLockRetainUntilDate=now)
+        until = now if days == 2 else soon(days)
+        found = status_of(lambda: client.put_object_retention(
+            Bucket=bucket, Key=key, VersionId=one, BypassGovernanceRetention=bypass,
+            Retention={"Mode": new, "RetainUntilDate": until}))[0]
+        assert found == code, (mode, new, days, bypass, found)
     one = put_parts(client, bucket, "parts", b"x" * MIB)
     assert client.head_object(Bucket=bucket, Key="parts")["ObjectLockMode"] == "GOVERNANCE"
     assert delete("parts", one) == 403
@@ -405,6 +432,19 @@ def lifecycles(rig):
                               stdout=subprocess.PIPE)
         return json.loads(done.stdout)["expired"]
 
+    rule = {"ID": "a", "Status": "Enabled", "Filter": {}, "Expiration": {"Days": 1}}
+    for wrong, code in (
+            ([rule, rule], "InvalidArgument"), ([], "MalformedXML"),
+            ([rule | {"ID": "a" * 256}], "InvalidArgument"),
+            ([rule | {"Status": "enabled"}], "MalformedXML"),
+            ([rule | {"Expiration": {"Days": 0}}], "InvalidArgument"),
+            ([rule | {"Expiration": {"Date": "2017-09-27T01:00:00Z"}}], "MalformedXML"),
+            ([rule | {"Expiration": {"Days": 1, "Date": "2017-09-27"}}], "MalformedXML"),
+            ([{"ID": "a", "Status": "Enabled", "Filter": {}}], "MalformedXML"),
+            ([rule | {"Transitions": [{"Days": 1, "StorageClass": "GLACIER"}]}], "NotImplemented")):
+        found = status_of(lambda: client.put_bucket_lifecycle_configuration(
+            Bucket=plain, LifecycleConfiguration={"Rules": wrong}))[1]
+        assert found == code, (wrong, found)
     keys = lambda one: [entry["Key"] for entry in client.list_objects_v2(Bucket=one)["Contents"]]
     expired = json.loads(rig.kiln("s3", "sweep", "--json"))["expired"]
     assert expired == 0 and len(keys(plain)) == 5, (expired, keys(plain))
@@ -450,6 +490,13 @@ def other_origins(rig):
 
     page = {"Origin": "https://w.example.org"}
     assert asked("OPTIONS", **page, Access_Control_Request_Method="GET")[0] == 403
+    rule = {"AllowedMethods": ["GET"], "AllowedOrigins": ["*"]}
+    for wrong, code in (({"AllowedMethods": ["TRACE"]}, "InvalidRequest"),
+                        ({"AllowedOrigins": ["http://**"]}, "InvalidRequest"),
+                        ({"AllowedOrigins": []}, "MalformedXML")):
+        found = status_of(lambda: client.put_bucket_cors(
+            Bucket="pages", CORSConfiguration={"CORSRules": [rule | wrong]}))[1]
+        assert found == code, (wrong, found)
     client.put_bucket_cors(Bucket="pages", CORSConfiguration={"CORSRules": [
         {"AllowedMethods": ["GET", "PUT"], "AllowedOrigins": ["https://*.example.org"],
          "AllowedHeaders": ["x-amz-*"], "ExposeHeaders": ["ETag"], "MaxAgeSeconds": 60}]})
@@ -461,6 +508,8 @@ def other_origins(rig):
     for more in ({"Access_Control_Request_Method": "DELETE"}, {
             "Access_Control_Request_Method": "GET", "Access_Control_Request_Headers": "range"}):
         assert asked("OPTIONS", **page, **more)[0] == 403, more
+    for origin in ("https://example.org", "http://w.example.org"):
+        assert asked("OPTIONS", Origin=origin, Access_Control_Request_Method="GET")[0] == 403
     assert asked("OPTIONS", **page)[0] == 400
     code, headers = asked("GET", **page)
     assert code == 403 and headers["Access-Control-Allow-Origin"] == page["Origin"], headers

@@ -40,6 +40,10 @@ class Rig:
     def __init__(self, folder, kiln):
         self.folder, self.program, self.server, self.said = folder, kiln, None, ""
         self.port = servers.free_port()
+        self.make()
+
+    def make(self):
+        """Makes the pool, and a key."""
         nodes = [f"--node=d{at}" for at in range(NODES)]
         self.kiln("pool", "create", "-c", "rs:4+2", *nodes)
         self.key = json.loads(self.kiln("s3", "key", "create", "test", "--owner", "*", "--json"))
@@ -50,6 +54,17 @@ class Rig:
         done = subprocess.run(words, cwd=self.folder, check=True, timeout=300, text=True,
                               stdout=subprocess.PIPE)
         return done.stdout
+
+    def anew(self):
+        """Another pool in place of this one, served."""
+        self.end()
+        for path in self.folder.glob("*"):
+            if path.is_dir():
+                shutil.rmtree(path)
+            elif path.name.startswith("pool."):
+                path.unlink()
+        self.make()
+        self.start()
 
     def start(self):
         """Starts the server and waits until it serves."""

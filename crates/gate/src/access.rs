@@ -8,7 +8,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::gate::{Gate, RETRIES, Written, contended, fresh, now_ms};
 use crate::names::{self, OBJECTS};
 
@@ -136,8 +136,8 @@ impl Gate {
         let name = names::access_key(id);
         for _ in 0..RETRIES {
             let Some(seen) = self.see::<AccessKey>(&name)? else {
-                let why = format!("access key: there is none of id {id:?}");
-                return Err(GateError::new(Code::InvalidAccessKeyId, why));
+                return Code::InvalidAccessKeyId
+                    .err(format!("access key: there is none of id {id:?}"));
             };
             if let Written::Done(_) = self.remove(&name, seen.run)? {
                 return Ok(());

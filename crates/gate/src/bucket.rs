@@ -76,8 +76,8 @@ impl Gate {
             }
             let locked = record.settings.contains_key("object-lock");
             if locked && record.versioning() != Versioning::Enabled {
-                let why = "bucket: object lock is only with versioning that is enabled";
-                return Err(GateError::new(Code::InvalidBucketState, why));
+                return Code::InvalidBucketState
+                    .err("bucket: object lock is only with versioning that is enabled");
             }
             if let Written::Done(_) = self.write(&names::bucket(bucket), &record, &[], Some(run))? {
                 return Ok(());
@@ -114,10 +114,10 @@ impl Gate {
     pub(crate) fn still_there(&self, name: &str, known: &BucketRecord) -> Result<()> {
         let now = self.bucket(name)?;
         if now.id != known.id {
-            return Err(GateError::new(Code::NoSuchBucket, "bucket: it was removed meanwhile"));
+            return Code::NoSuchBucket.err("bucket: it was removed meanwhile");
         }
         match now.removing {
-            true => Err(GateError::new(Code::OperationAborted, "bucket: it is being removed")),
+            true => Code::OperationAborted.err("bucket: it is being removed"),
             false => Ok(()),
         }
     }
@@ -161,8 +161,7 @@ impl Gate {
                 let open = BucketRecord { removing: false, ..marked };
                 // Another one who removes it at the same time has found the same.
                 self.write(&object, &open, &[], Some(mark))?;
-                let why = "bucket: it has objects; delete them first";
-                return Err(GateError::new(Code::BucketNotEmpty, why));
+                return Code::BucketNotEmpty.err("bucket: it has objects; delete them first");
             }
             if let Written::Done(_) = self.remove(&object, mark)? {
                 return Ok(());

@@ -59,15 +59,14 @@ pub(crate) fn authenticated<'a>(
     };
     let token = "x-amz-security-token";
     if req.header(token).or(req.word("X-Amz-Security-Token")).is_some() {
-        return Err(GateError::new(Code::InvalidToken, "access key: it has no session"));
+        return Code::InvalidToken.err("access key: it has no session");
     }
     let unknown = || GateError::new(Code::InvalidAccessKeyId, "access key: it is not known");
     let key = find(&claim.key_id)?.ok_or_else(unknown)?;
     let signer = Some(claim.verify(req, key.secret.reveal(), now_ms / 1000)?);
     let hashed = claim.payload.len() == 64 && claim.payload != EMPTY;
     if hashed && req.method == Method::GET && !req.headers.contains_key("content-length") {
-        let why = "x-amz-content-sha256: there is no payload";
-        return Err(GateError::new(Code::XAmzContentSHA256Mismatch, why));
+        return Code::XAmzContentSHA256Mismatch.err("x-amz-content-sha256: there is no payload");
     }
     Ok(Call { gate, req, key, signer, claim: claim.payload, raw })
 }
@@ -101,7 +100,7 @@ impl Call<'_> {
     fn expected(&self, at: BucketRecord, header: &str) -> Result<BucketRecord> {
         match self.req.header(header) {
             Some(owner) if !at.owner.is_empty() && owner != at.owner => {
-                Err(GateError::new(Code::AccessDenied, format!("{header}: it is another")))
+                Code::AccessDenied.err(format!("{header}: it is another"))
             }
             _ => Ok(at),
         }
@@ -136,7 +135,7 @@ impl Call<'_> {
         let mut payload = Payload::new(&mut *self.raw, announced, self.signer.clone(), None);
         let mut bytes = Vec::new();
         if crate::object::Incoming::length(&payload) > MAX_DOCUMENT {
-            return Err(GateError::new(Code::MalformedXML, "document: it has more than 2 MiB"));
+            return Code::MalformedXML.err("document: it has more than 2 MiB");
         }
         if let Err(error) = payload.read_to_end(&mut bytes) {
             let failed = crate::object::Incoming::failure(&mut payload);
@@ -148,7 +147,7 @@ impl Call<'_> {
 
     /// The version that the request is about.
     fn version_id(&self) -> Result<Option<&str>> {
-        self.req.word("versionId").map(checked_id).transpose()
+        self.req.word("versionId").filter(|id| !id.is_empty()).map(checked_id).transpose()
     }
 
     /// Does what the request asks for.
@@ -224,12 +223,10 @@ impl Call<'_> {
 
 /// Refuses what can be no id of a version.
 fn checked_id(id: &str) -> Result<&str> {
-    match id == NULL || id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    // Others have ids of other lengths: those are of no version here.
+    match id == NULL || id.len() >= 20 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         true => Ok(id),
-        false => {
-            let why = "versionId: it is null, or 32 hex digits";
-            Err(GateError::new(Code::InvalidArgument, why))
-        }
+        false => Code::InvalidArgument.err("Invalid version id specified"),
     }
 }
 

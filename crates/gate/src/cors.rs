@@ -15,7 +15,7 @@ struct Rule {
     methods: Vec<String>,
     headers: Vec<String>,
     exposed: Vec<String>,
-    max_age: Option<u32>,
+    max_age: Option<i64>,
 }
 
 /// Reads a client's document.
@@ -137,42 +137,7 @@ impl Gate {
             text.ok_or_else(|| forbidden("CORSResponse: CORS is not enabled for this bucket."))?;
         let asked = req.header("access-control-request-headers");
         headers_of(text, origin, method, asked).ok_or_else(|| {
-            forbidden(
-                "CORSResponse: This CORS request is not allowed. This is usually because the \
-                 evalution of Origin, request method / Access-Control-Request-Method or \
-                 Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.",
-            )
+            forbidden("CORSResponse: This CORS request is not allowed by the bucket's rules.")
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_of_permitted_origins_get_headers() {
-        let text = "<CORSConfiguration><CORSRule><AllowedOrigin>http://*.a.org</AllowedOrigin>\
-            <AllowedMethod>GET</AllowedMethod><AllowedHeader>x-amz-*</AllowedHeader>\
-            <MaxAgeSeconds>9</MaxAgeSeconds></CORSRule></CORSConfiguration>";
-        for (origin, method, asked, good) in [
-            ("http://w.a.org", "GET", None, true),
-            ("http://w.a.org", "GET", Some("X-Amz-Date, x-amz-b"), true),
-            ("http://w.a.org", "GET", Some("x-amz-date,range"), false),
-            ("http://w.a.org", "PUT", None, false),
-            ("http://a.org", "GET", None, false),
-            ("https://w.a.org", "GET", None, false),
-        ] {
-            let found = headers_of(text, origin, method, asked);
-            assert_eq!(found.is_some(), good, "{origin} {method} {asked:?}");
-        }
-        for (from, to, code) in [
-            ("GET", "TRACE", Code::InvalidRequest),
-            ("http://*", "http://**", Code::InvalidRequest),
-            (">9<", ">x<", Code::MalformedXML),
-            ("AllowedOrigin", "Origin", Code::MalformedXML),
-        ] {
-            assert_eq!(check(&text.replace(from, to)).unwrap_err().code, code, "{to}");
-        }
     }
 }

@@ -37,6 +37,11 @@ macro_rules! codes {
         }
 
         impl Code {
+            /// Fails with the code, for a reason.
+            pub(crate) fn err<T>(self, why: impl Into<String>) -> Result<T> {
+                Err(GateError::new(self, why))
+            }
+
             /// Returns the status of HTTP that goes with the code.
             pub fn status(self) -> u16 {
                 match self {
@@ -82,8 +87,6 @@ codes! {
     BucketNotEmpty = 409 "The bucket you tried to delete is not empty.",
     EntityTooLarge = 400 "Your proposed upload exceeds the maximum allowed object size.",
     EntityTooSmall = 400 "Your proposed upload is smaller than the minimum allowed size",
-    IllegalVersioningConfigurationException = 400 "The versioning configuration specified in the \
-        request is invalid.",
     IncompleteBody = 400 "The request body terminated unexpectedly",
     InvalidAccessKeyId = 403 "The AWS Access Key Id you provided does not exist in our records.",
     InvalidBucketName = 400 "The specified bucket is not valid.",

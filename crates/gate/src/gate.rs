@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_pool::layout::Body;
 use kiln_pool::{GetRequest, Index, Listed, MAX_TOGETHER, Manifest, Pool, PutRequest};
-use kiln_stripe::{Buffers, PoolError, Settings, Silent, Source};
+use kiln_stripe::{Buffers, PoolError, Settings, Silent, Source, StreamSource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -187,7 +187,7 @@ impl Gate {
         let bytes = record::to_bytes(record, data)?;
         let end = self.with(|pool| {
             let req = PutRequest { name, run, now_ms: now_ms(), replace: false };
-            let mut source = InMemory::new(&bytes);
+            let mut source = StreamSource::new(&bytes[..]).with_size(bytes.len() as u64);
             pool.writer().put_over(&req, over, &mut source, &self.settings())
         });
         match end {
@@ -313,38 +313,6 @@ impl Write for Counted<'_> {
 
     fn flush(&mut self) -> std::io::Result<()> {
         self.out.flush()
-    }
-}
-
-/// Bytes in memory, as a source whose length is known.
-pub(crate) struct InMemory<'a> {
-    left: &'a [u8],
-    size: u64,
-}
-
-impl InMemory<'_> {
-    pub(crate) fn new(bytes: &[u8]) -> InMemory<'_> {
-        InMemory { left: bytes, size: bytes.len() as u64 }
-    }
-}
-
-impl std::io::Read for InMemory<'_> {
-    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
-        self.left.read(buf)
-    }
-}
-
-impl Source for InMemory<'_> {
-    fn size(&self) -> Option<u64> {
-        Some(self.size)
-    }
-
-    fn identity(&self) -> Option<[u8; 16]> {
-        None
-    }
-
-    fn changed(&mut self) -> std::io::Result<bool> {
-        Ok(false)
     }
 }
 

@@ -132,8 +132,8 @@ fn of_element(element: &Element) -> Result<Rule> {
                 rule.newer = newer.map_or(0, |newer| newer as usize);
             }
             other => {
-                let why = format!("lifecycle: {other}: the server does not have it");
-                return Err(GateError::new(Code::NotImplemented, why));
+                return Code::NotImplemented
+                    .err(format!("lifecycle: {other}: the server does not have it"));
             }
         }
     }
@@ -323,55 +323,5 @@ impl Gate {
             }
         }
         Ok(gone)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rules_say_what_expires() {
-        let rules = |text: &str| {
-            let text = format!("<LifecycleConfiguration>{text}</LifecycleConfiguration>");
-            parse(&text).map(|(rules, _)| rules)
-        };
-        let text = "<Rule><ID>a</ID><Status>Enabled</Status><Filter><And><Prefix>log/</Prefix>\
-            <ObjectSizeGreaterThan>8</ObjectSizeGreaterThan>\
-            <Tag><Key>t</Key><Value>v</Value></Tag></And></Filter>\
-            <NoncurrentVersionExpiration><NoncurrentDays>1</NoncurrentDays>\
-            <NewerNoncurrentVersions>2</NewerNoncurrentVersions></NoncurrentVersionExpiration>\
-            <Expiration><Days>2</Days></Expiration></Rule>";
-        let rule = &rules(text).unwrap()[0];
-        let tags = [("t".to_owned(), "v".to_owned())].into();
-        let object = ObjectRecord { size: 9, modified_ms: 5, tags, ..ObjectRecord::default() };
-        assert_eq!(rule.due_ms("log/x", &object), Some(3 * DAY_MS));
-        for (key, size, marker) in [("lo", 9, false), ("log/x", 8, false), ("log/x", 9, true)] {
-            let other = ObjectRecord { size, marker, ..object.clone() };
-            assert_eq!(rule.due_ms(key, &other), None, "{key} {size} {marker}");
-        }
-        assert_eq!(rule.due_ms("log/x", &ObjectRecord { tags: [].into(), ..object.clone() }), None);
-        for (since, newer, gone) in [(5, 2, true), (5, 1, false), (DAY_MS + 1, 2, false)] {
-            let ended = rule.ends_version("log/x", (&object, since, newer), 2 * DAY_MS);
-            assert_eq!(ended, gone, "{since} {newer}");
-        }
-        let marker = ObjectRecord { marker: true, ..object };
-        assert!(rule.ends_marker("log/x", &marker, 3 * DAY_MS));
-        assert!(!rule.ends_marker("log/x", &marker, 3 * DAY_MS - 1));
-        assert_eq!(rules(&text.replace("Enabled", "Disabled")).unwrap(), []);
-        for (from, to, code) in [
-            ("Enabled", "enabled", Code::MalformedXML),
-            ("<Days>2", "<Days>0", Code::InvalidArgument),
-            ("<Days>2</Days>", "<Date>2017-09-27T01:00:00Z</Date>", Code::MalformedXML),
-            ("Expiration><Days", "Transition><Days", Code::MalformedXML),
-            ("<ID>a<", &format!("<ID>{}<", "a".repeat(256)), Code::InvalidArgument),
-        ] {
-            assert_eq!(rules(&text.replace(from, to)).unwrap_err().code, code, "{from}");
-        }
-        let moved = text.replace("Expiration>", "Transition>");
-        assert_eq!(rules(&moved).unwrap_err().code, Code::NotImplemented);
-        assert_eq!(rules(&text.repeat(2)).unwrap_err().code, Code::InvalidArgument);
-        assert!(rules("").is_err());
-        assert_eq!(rules(&text.replace("<ID>a</ID>", "").repeat(2)).unwrap().len(), 2);
     }
 }

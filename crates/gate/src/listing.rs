@@ -79,18 +79,11 @@ fn lines_of(
 
 impl Gate {
     /// Lists objects; all changes that ended before are seen.
-    ///
-    /// # Errors
-    /// The pool's errors.
     pub(crate) fn list(&self, at: &BucketRecord, req: &ListRequest) -> Result<Page> {
         let root = names::records(&at.id);
         let decode = |name: &str| names::decode(name.strip_prefix(&root)?);
         let (found, next) = self.walk(&root, decode, req, false)?;
-        let wanted = found.iter().filter_map(|found| match found {
-            Found::Key(_, name) => Some(name.clone()),
-            Found::Prefix(_) => None,
-        });
-        let mut records = self.see_all::<ObjectRecord>(&wanted.collect::<Vec<_>>())?.into_iter();
+        let mut records = self.records_of(&found)?.into_iter();
         let entry = |found| match found {
             // One that was removed meanwhile is left out.
             Found::Key(key, _) => {
@@ -103,11 +96,17 @@ impl Gate {
         Ok(Page { entries: found.into_iter().filter_map(entry).collect(), next })
     }
 
+    /// The records of the keys among names, in order.
+    fn records_of(&self, found: &[Found]) -> Result<Vec<Option<ObjectRecord>>> {
+        let wanted = found.iter().filter_map(|found| match found {
+            Found::Key(_, name) => Some(name.clone()),
+            Found::Prefix(_) => None,
+        });
+        self.see_all(&wanted.collect::<Vec<_>>())
+    }
+
     /// Lists versions and delete markers, those of one key from the newest on; `after_id` is one of
     /// the key that the page comes after. Returns key and id of the last if more follow.
-    ///
-    /// # Errors
-    /// The pool's errors.
     pub(crate) fn list_versions(
         &self,
         at: &BucketRecord,
@@ -123,11 +122,7 @@ impl Gate {
                 Found::Key(req.after.clone(), root.clone() + &names::encode(&req.after)),
             );
         }
-        let wanted = found.iter().filter_map(|found| match found {
-            Found::Key(_, name) => Some(name.clone()),
-            Found::Prefix(_) => None,
-        });
-        let mut records = self.see_all::<ObjectRecord>(&wanted.collect::<Vec<_>>())?.into_iter();
+        let mut records = self.records_of(&found)?.into_iter();
         let mut page = Vec::new();
         for found in found {
             match found {

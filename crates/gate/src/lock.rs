@@ -29,10 +29,7 @@ pub(crate) fn mode(text: Option<&str>) -> Result<Mode> {
 pub(crate) fn need(at: &BucketRecord) -> Result<()> {
     match at.settings.contains_key("object-lock") {
         true => Ok(()),
-        false => {
-            let why = "object lock: the bucket does not have it";
-            Err(GateError::new(Code::InvalidRequest, why))
-        }
+        false => Code::InvalidRequest.err("Bucket is missing ObjectLockConfiguration"),
     }
 }
 
@@ -53,10 +50,8 @@ fn rule(document: &Element) -> Result<Option<(Mode, u64)>> {
     let number: i64 = number.parse().map_err(|_| malformed("Days or Years is no number"))?;
     match u64::try_from(number).ok().and_then(|number| number.checked_mul(days)) {
         Some(days @ 1..=MAX_DAYS) => Ok(Some((mode, days * DAY_MS))),
-        _ => {
-            let why = "object lock: Days or Years is not positive, or over 100 years";
-            Err(GateError::new(Code::InvalidRetentionPeriod, why))
-        }
+        _ => Code::InvalidRetentionPeriod
+            .err("object lock: Days or Years is not positive, or over 100 years"),
     }
 }
 
@@ -76,7 +71,7 @@ pub(crate) fn default_of(at: &BucketRecord, now_ms: u64) -> Option<Retention> {
 /// Refuses the removal of a version that is held or retained; `bypass`: the client may end
 /// governance.
 pub(crate) fn check_removal(record: &ObjectRecord, now_ms: u64, bypass: bool) -> Result<()> {
-    let denied = |why: &str| Err(GateError::new(Code::AccessDenied, format!("version: {why}")));
+    let denied = |why: &str| Code::AccessDenied.err(format!("version: {why}"));
     match &record.retention {
         _ if record.hold == Some(true) => denied("it is under a legal hold"),
         Some(Retention { mode, until_ms })
@@ -99,59 +94,6 @@ pub(crate) fn check_change(
     let longer = new.is_some_and(|new| new.mode == old.mode && new.until_ms >= old.until_ms);
     match longer || (bypass && old.mode == Mode::Governance) {
         true => Ok(()),
-        false => Err(GateError::new(Code::AccessDenied, "retention: it would be shorter")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn retention_grows_only_and_governance_may_be_bypassed() {
-        let of = |mode, until_ms| Some(Retention { mode, until_ms });
-        let (governed, fixed) = (of(Mode::Governance, 20), of(Mode::Compliance, 20));
-        for (old, new, bypass, good) in [
-            (None, of(Mode::Compliance, 30), false, true),
-            (governed, of(Mode::Governance, 20), false, true),
-            (governed, of(Mode::Governance, 19), false, false),
-            (governed, of(Mode::Compliance, 30), false, false),
-            (governed, of(Mode::Compliance, 30), true, true),
-            (governed, None, true, true),
-            (fixed, of(Mode::Compliance, 21), false, true),
-            (fixed, of(Mode::Governance, 30), true, false),
-            (fixed, of(Mode::Compliance, 19), true, false),
-            (fixed, None, true, false),
-            (of(Mode::Compliance, 9), None, false, true),
-        ] {
-            let end = check_change(old.as_ref(), new.as_ref(), 10, bypass);
-            assert_eq!(end.is_ok(), good, "{old:?} {new:?} {bypass}");
-        }
-        for (retention, hold, bypass, good) in [
-            (None, Some(true), true, false),
-            (None, Some(false), false, true),
-            (governed, None, false, false),
-            (governed, None, true, true),
-            (fixed, None, true, false),
-            (of(Mode::Compliance, 10), None, false, true),
-        ] {
-            let record = ObjectRecord { retention, hold, ..ObjectRecord::default() };
-            assert_eq!(check_removal(&record, 10, bypass).is_ok(), good, "{record:?} {bypass}");
-        }
-        let text = ENABLED.replace(
-            "</ObjectLockConfiguration>",
-            "<Rule><DefaultRetention><Mode>GOVERNANCE</Mode><Days>2</Days></DefaultRetention>\
-             </Rule></ObjectLockConfiguration>",
-        );
-        check(ENABLED).and_then(|()| check(&text)).unwrap();
-        for (from, to, code) in [
-            ("2</Days", "0</Days", Code::InvalidRetentionPeriod),
-            ("2</Days", "36501</Days", Code::InvalidRetentionPeriod),
-            ("GOVERNANCE", "governance", Code::MalformedXML),
-            ("<Days>2</Days>", "", Code::MalformedXML),
-            (">Enabled<", ">Disabled<", Code::MalformedXML),
-        ] {
-            assert_eq!(check(&text.replace(from, to)).unwrap_err().code, code, "{to}");
-        }
+        false => Code::AccessDenied.err("retention: it would be shorter"),
     }
 }

@@ -55,10 +55,7 @@ pub(crate) struct Expected {
 pub(crate) fn check_number(number: u32) -> Result<()> {
     match (1..=MAX_PARTS).contains(&number) {
         true => Ok(()),
-        false => Err(GateError::new(
-            Code::InvalidArgument,
-            format!("part number: it is between 1 and {MAX_PARTS}"),
-        )),
+        false => Code::InvalidArgument.err(format!("part number: it is between 1 and {MAX_PARTS}")),
     }
 }
 
@@ -199,10 +196,10 @@ impl Gate {
         named: &[NamedPart],
     ) -> Result<Vec<PartRecord>> {
         if named.is_empty() || named.len() > MAX_PARTS as usize {
-            return Err(GateError::new(Code::MalformedXML, "parts: none, or too many are named"));
+            return Code::MalformedXML.err("parts: none, or too many are named");
         }
         if named.windows(2).any(|pair| pair[0].number >= pair[1].number) {
-            return Err(GateError::new(Code::InvalidPartOrder, "parts: they are not in order"));
+            return Code::InvalidPartOrder.err("parts: they are not in order");
         }
         let wanted: Vec<String> =
             named.iter().map(|part| names::part(&of.at.id, of.id, part.number)).collect();
@@ -222,20 +219,19 @@ impl Gate {
                     return Err(wrong("it has another checksum"));
                 }
                 (Some(named), Some(has)) if named.kind != has.kind => {
-                    let why = format!("checksum: that of the part is {}", has.kind);
-                    return Err(GateError::new(Code::BadDigest, why));
+                    return Code::BadDigest
+                        .err(format!("checksum: that of the part is {}", has.kind));
                 }
                 (None, _) if composite => {
-                    let why = format!("part {}: its checksum is not given", part.number);
-                    return Err(GateError::new(Code::InvalidRequest, why));
+                    return Code::InvalidRequest
+                        .err(format!("part {}: its checksum is not given", part.number));
                 }
                 _ => {}
             }
             parts.push(part);
         }
         if parts.iter().rev().skip(1).any(|part| part.size < MIN_PART) {
-            let why = "parts: one that is not the last has less than 5 MiB";
-            return Err(GateError::new(Code::EntityTooSmall, why));
+            return Code::EntityTooSmall.err("parts: one that is not the last has less than 5 MiB");
         }
         Ok(parts)
     }
@@ -245,8 +241,8 @@ impl Gate {
         for _ in 0..RETRIES {
             let seen = self.upload(of)?;
             if seen.record.completing {
-                let why = "upload: it is being completed; complete it again to end it";
-                return Err(GateError::new(Code::OperationAborted, why));
+                return Code::OperationAborted
+                    .err("upload: it is being completed; complete it again to end it");
             }
             let name = names::upload(&of.at.id, of.key, of.id);
             if let Written::Done(_) = self.remove(&name, seen.run)? {
@@ -316,8 +312,8 @@ fn whole(
         && expected.kind == found.kind
         && expected.value != found.value
     {
-        let why = "checksum: it is not the one of the object that the parts make";
-        return Err(GateError::new(Code::BadDigest, why));
+        return Code::BadDigest
+            .err("checksum: it is not the one of the object that the parts make");
     }
     Ok(ObjectRecord {
         size,

@@ -6,7 +6,7 @@
 
 use kiln_pool::layout::MAX_NAME;
 
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 
 /// Beginning of the names of all objects of the server.
 pub const OBJECTS: &str = ".s3/";
@@ -50,14 +50,13 @@ pub(crate) fn decode(word: &str) -> Option<String> {
 /// Refuses keys that no object can have.
 pub(crate) fn check_key(key: &str) -> Result<()> {
     if key.is_empty() || key.contains('\0') {
-        return Err(GateError::new(Code::InvalidArgument, "key: it is empty or has a zero byte"));
+        return Code::InvalidArgument.err("key: it is empty or has a zero byte");
     }
     if key.len() > MAX_KEY || encode(key).len() > MAX_ENCODED {
-        let why = format!(
+        return Code::KeyTooLongError.err(format!(
             "key: it is longer than {MAX_KEY} bytes, or than {MAX_ENCODED} with '.' and '/' \
              counted twice"
-        );
-        return Err(GateError::new(Code::KeyTooLongError, why));
+        ));
     }
     Ok(())
 }
@@ -74,11 +73,10 @@ pub(crate) fn check_bucket(name: &str) -> Result<()> {
         && name.parse::<std::net::Ipv4Addr>().is_err();
     match good {
         true => Ok(()),
-        false => Err(GateError::new(
-            Code::InvalidBucketName,
+        false => Code::InvalidBucketName.err(
             "bucket: its name has 3 to 63 of a-z, 0-9, '-' and '.', and begins and ends with a \
              letter or digit",
-        )),
+        ),
     }
 }
 
@@ -146,28 +144,9 @@ mod tests {
 
     #[test]
     fn any_key_is_one_word_and_comes_back_in_order() {
-        let mut keys = vec![
-            "a",
-            "a.",
-            "a/",
-            "a//b",
-            "/",
-            "..",
-            ".",
-            "../x",
-            "a+b",
-            "a b",
-            "a-",
-            "a0",
-            "ü/日本",
-            "a/b",
-            "a.b",
-            "a\u{1}",
-            "a/.",
-            "\u{10FFFF}",
-            "%2F",
-            "a,b",
-        ];
+        let keys =
+            "a|a.|a/|a//b|/|..|.|../x|a+b|a b|a-|a0|ü/日本|a/b|a.b|a\u{1}|a/.|\u{10FFFF}|%2F|a,b";
+        let mut keys: Vec<&str> = keys.split('|').collect();
         for key in &keys {
             let word = encode(key);
             assert_eq!(decode(&word).as_deref(), Some(*key));

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
-use kiln_stripe::{PoolError, Source};
+use kiln_stripe::{PoolError, StreamSource};
 
 use crate::digest::{self, Digests, Kind};
 use crate::error::{Code, GateError, Result};
@@ -37,9 +37,7 @@ impl Conditions {
             return failed("If-None-Match: there is an object of this key");
         }
         match (&self.if_match, there) {
-            (Some(_), None) => {
-                Err(GateError::new(Code::NoSuchKey, "If-Match: there is no object of this key"))
-            }
+            (Some(_), None) => Code::NoSuchKey.err("If-Match: there is no object of this key"),
             (Some(etag), Some(there)) if etag != "*" && *etag != there.etag => {
                 failed("If-Match: the object has another entity tag")
             }
@@ -110,8 +108,7 @@ impl Gate {
             self.put_verified(&data, body)?;
             if begun.elapsed() > MAX_TIME {
                 self.discard(&[data]);
-                let why = "payload: it took more than 12 hours";
-                return Err(GateError::new(Code::IncompleteBody, why));
+                return Code::IncompleteBody.err("payload: it took more than 12 hours");
             }
             parts.push(PartRecord {
                 id,
@@ -142,31 +139,16 @@ impl Gate {
 
     /// Puts data, and gives the client's own failure where it had one.
     pub(crate) fn put_verified(&self, name: &str, body: &mut dyn Incoming) -> Result<()> {
-        struct Through<'a>(&'a mut dyn Incoming);
-        impl Read for Through<'_> {
-            fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-                self.0.read(buf)
-            }
-        }
-        impl Source for Through<'_> {
-            fn size(&self) -> Option<u64> {
-                Some(self.0.length())
-            }
-            fn identity(&self) -> Option<[u8; 16]> {
-                None
-            }
-            fn changed(&mut self) -> io::Result<bool> {
-                Ok(false)
-            }
-        }
         // All of it was read, or it is not in the pool: an object that is cut short is refused.
-        self.put_data(name, &mut Through(body)).map_err(|error| failure_of(body, error))?;
+        let size = body.length();
+        let mut source = StreamSource::new(&mut *body).with_size(size);
+        self.put_data(name, &mut source).map_err(|error| failure_of(body, error))?;
         let rest = body.read(&mut [0; 1]).map_err(|error| unread(body, error));
         match rest {
             Ok(0) => Ok(()),
             end => {
                 self.discard(&[name.to_owned()]);
-                end.and(Err(GateError::new(Code::InternalError, "payload: longer than it said")))
+                end.and(Code::InternalError.err("payload: longer than it said"))
             }
         }
     }

@@ -113,22 +113,20 @@ fn named_checksum(req: &Request) -> Result<Option<(Kind, Option<Vec<u8>>)>> {
             GateError::new(Code::InvalidRequest, format!("{}: it is invalid", kind.header()))
         })?;
         if found.replace((kind, Some(bytes))).is_some() {
-            return Err(GateError::new(Code::InvalidRequest, "checksums: only one can be given"));
+            return Code::InvalidRequest.err("checksums: only one can be given");
         }
     }
     if let Some(trailer) = req.header("x-amz-trailer") {
         let kind = Kind::of_header(&trailer.trim().to_ascii_lowercase());
         let unknown = || GateError::new(Code::InvalidRequest, "x-amz-trailer: it is no checksum");
         if found.replace((kind.ok_or_else(unknown)?, None)).is_some() {
-            return Err(GateError::new(Code::InvalidRequest, "checksums: only one can be given"));
+            return Code::InvalidRequest.err("checksums: only one can be given");
         }
     }
     let asked = req.header("x-amz-sdk-checksum-algorithm").and_then(Kind::parse);
     match (asked, &found) {
-        (Some(asked), Some((kind, _))) if asked != *kind => {
-            let why = "x-amz-sdk-checksum-algorithm: the checksum is of another algorithm";
-            Err(GateError::new(Code::InvalidRequest, why))
-        }
+        (Some(asked), Some((kind, _))) if asked != *kind => Code::InvalidRequest
+            .err("x-amz-sdk-checksum-algorithm: the checksum is of another algorithm"),
         _ => Ok(found),
     }
 }
@@ -286,20 +284,19 @@ impl<R: BufRead> Payload<R> {
                     })?);
                 }
                 _ => {
-                    let why = format!("trailer: {name:?} is not what x-amz-trailer names");
-                    return Err(GateError::new(Code::MalformedTrailerError, why));
+                    return Code::MalformedTrailerError
+                        .err(format!("trailer: {name:?} is not what x-amz-trailer names"));
                 }
             }
         }
         if matches!(self.announced.checksum, Some((_, None))) {
-            let why = "trailer: the checksum that x-amz-trailer names is missing";
-            return Err(GateError::new(Code::MalformedTrailerError, why));
+            return Code::MalformedTrailerError
+                .err("trailer: the checksum that x-amz-trailer names is missing");
         }
         match (&self.signer, signature) {
             (Some(signer), Some(signature)) => signer.check_trailer(&lines, &signature),
             (Some(_), None) if !lines.is_empty() => {
-                let why = "the lines behind the payload are not signed";
-                Err(GateError::new(Code::SignatureDoesNotMatch, why))
+                Code::SignatureDoesNotMatch.err("the lines behind the payload are not signed")
             }
             _ => Ok(()),
         }

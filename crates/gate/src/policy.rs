@@ -55,9 +55,10 @@ pub(crate) fn check(policy: &str, bucket: &str) -> Result<()> {
         }
         let inner = |resource: &&str| resource.trim_end_matches('*').contains(['*', '?']);
         if !is_plain(statement) || resources.iter().any(inner) {
-            let why = "policy: only Allow of s3:GetObject, s3:ListBucket and \
-                       s3:GetBucketLocation to Principal * is supported";
-            return Err(GateError::new(Code::NotImplemented, why));
+            return Code::NotImplemented.err(
+                "policy: only Allow of s3:GetObject, s3:ListBucket and \
+                       s3:GetBucketLocation to Principal * is supported",
+            );
         }
     }
     Ok(())

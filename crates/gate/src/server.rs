@@ -389,7 +389,7 @@ async fn answer(
         Err(_) => {
             feeding.abort();
             let end = work.await;
-            end.unwrap_or_else(|_| Err(GateError::new(Code::InternalError, "the call was cut off")))
+            end.unwrap_or_else(|_| Code::InternalError.err("the call was cut off"))
                 .map(|reply| (reply, None))
         }
     }

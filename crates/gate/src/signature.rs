@@ -78,8 +78,7 @@ impl Claim {
         let time = match (times::parse_basic(time), times::parse_http(time)) {
             (None, Some(seconds)) => times::basic(seconds),
             (None, None) => {
-                let why = "x-amz-date: it is not there, or no time";
-                return Err(GateError::new(Code::AccessDenied, why));
+                return Code::AccessDenied.err("x-amz-date: it is not there, or no time");
             }
             _ => time.to_owned(),
         };
@@ -149,8 +148,8 @@ impl Claim {
             }
             Some(_) if time > now + MAX_SKEW => return Err(denied("the URL is not good yet")),
             None if now.abs_diff(time) > MAX_SKEW => {
-                let why = "the clocks of client and server differ by more than 15 minutes";
-                return Err(GateError::new(Code::RequestTimeTooSkewed, why));
+                return Code::RequestTimeTooSkewed
+                    .err("the clocks of client and server differ by more than 15 minutes");
             }
             _ => {}
         }

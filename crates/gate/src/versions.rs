@@ -124,6 +124,20 @@ impl Gate {
         Err(contended())
     }
 
+    /// As [`Gate::version`], but a delete marker is an error.
+    pub(crate) fn there(
+        &self,
+        at: &BucketRecord,
+        key: &str,
+        id: Option<&str>,
+    ) -> Result<Seen<ObjectRecord>> {
+        let seen = self.version(at, key, id)?.1;
+        match seen.record.marker {
+            true => Err(is_a_marker(&seen.record)),
+            false => Ok(seen),
+        }
+    }
+
     /// Replaces the record in force by what `turn` makes of it, until no other writer was faster.
     fn turn<T>(
         &self,
@@ -214,8 +228,8 @@ impl Gate {
             return Ok(turn);
         }
         if record.history.len() >= MAX_VERSIONS {
-            let why = format!("object: it has {MAX_VERSIONS} versions; delete some");
-            return Err(GateError::new(Code::InvalidRequest, why));
+            return Code::InvalidRequest
+                .err(format!("object: it has {MAX_VERSIONS} versions; delete some"));
         }
         let word = format!("{}-{}", seen.record.id(), &fresh_id()[..8]);
         let name = names::version(&at.id, key, &word);
@@ -252,7 +266,7 @@ impl Gate {
                 // the write behind this would meet that.
                 let upload = names::upload(&known.id, key, id);
                 if self.see::<UploadRecord>(&upload)?.is_none() {
-                    return Err(GateError::new(Code::NoSuchUpload, "upload: it has ended"));
+                    return Code::NoSuchUpload.err("upload: it has ended");
                 }
             }
             let mut record = record.clone();
@@ -403,7 +417,7 @@ impl Gate {
 }
 
 /// Error of a request for the data of a delete marker.
-pub(crate) fn is_a_marker(record: &ObjectRecord) -> GateError {
+fn is_a_marker(record: &ObjectRecord) -> GateError {
     let why = "version: it is a delete marker";
     let marker = Some(record.id().to_owned());
     GateError { marker, ..GateError::new(Code::MethodNotAllowed, why) }

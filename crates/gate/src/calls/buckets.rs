@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::access::Right;
 use crate::calls::{Call, checked_id, stubs};
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::lock;
 use crate::names;
 use crate::object::Conditions;
@@ -24,7 +24,7 @@ impl Call<'_> {
     pub(super) fn list_buckets(&mut self) -> Result<Reply> {
         let most = self.req.number("max-buckets")?.unwrap_or(MAX_BUCKETS);
         if !(1..=MAX_BUCKETS).contains(&most) {
-            return Err(GateError::new(Code::InvalidArgument, "max-buckets: it is 1 to 10000"));
+            return Code::InvalidArgument.err("max-buckets: it is 1 to 10000");
         }
         let word = |name: &str| self.req.word(name).unwrap_or("");
         let (prefix, token) = (word("prefix"), word("continuation-token"));
@@ -95,8 +95,7 @@ impl Call<'_> {
         let (quiet, bypass) = (request.child("Quiet") == Some("true"), self.bypasses(bucket)?);
         let objects: Vec<_> = request.all("Object").collect();
         if objects.is_empty() || objects.len() > MAX_DELETED {
-            let why = "document: it names no object, or more than 1000";
-            return Err(GateError::new(Code::MalformedXML, why));
+            return Code::MalformedXML.err("document: it names no object, or more than 1000");
         }
         let mut document = Writer::new("DeleteResult");
         for object in objects {

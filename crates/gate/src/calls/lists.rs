@@ -28,7 +28,7 @@ impl Texts {
         match req.word("encoding-type") {
             None | Some("") => Ok(Texts { url: false }),
             Some("url") => Ok(Texts { url: true }),
-            Some(_) => Err(GateError::new(Code::InvalidArgument, "encoding-type: it is url")),
+            Some(_) => Code::InvalidArgument.err("encoding-type: it is url"),
         }
     }
 
@@ -119,8 +119,7 @@ impl Call<'_> {
         let word = |name: &str| self.req.word(name).unwrap_or("");
         let (after, after_id) = (word("key-marker"), word("version-id-marker"));
         if after.is_empty() && !after_id.is_empty() {
-            let why = "version-id-marker: it needs a key-marker";
-            return Err(GateError::new(Code::InvalidArgument, why));
+            return Code::InvalidArgument.err("version-id-marker: it needs a key-marker");
         }
         let list = self.list_of(after.to_owned())?;
         let (entries, next) = self.gate.list_versions(&at, &list, after_id)?;

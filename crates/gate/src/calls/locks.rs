@@ -11,7 +11,6 @@ use crate::object::Lock;
 use crate::record::{Mode, ObjectRecord, Retention};
 use crate::reply::Reply;
 use crate::times;
-use crate::versions::is_a_marker;
 use crate::xml::Writer;
 
 const MODE: &str = "x-amz-object-lock-mode";
@@ -40,7 +39,7 @@ fn held(status: Option<&str>) -> Result<bool> {
     match status {
         Some("ON") => Ok(true),
         Some("OFF") => Ok(false),
-        _ => Err(GateError::new(Code::MalformedXML, "legal hold: Status is ON or OFF")),
+        _ => Code::MalformedXML.err("legal hold: Status is ON or OFF"),
     }
 }
 
@@ -51,10 +50,7 @@ fn until(text: Option<&str>) -> Result<u64> {
     })?;
     match time > now_ms() {
         true => Ok(time),
-        false => {
-            let why = "retention: the retain until date must be in the future";
-            Err(GateError::new(Code::InvalidArgument, why))
-        }
+        false => Code::InvalidArgument.err("The retain until date must be in the future!"),
     }
 }
 
@@ -80,8 +76,8 @@ impl Call<'_> {
                 Some(Retention { mode, until_ms: until(Some(time)).map_err(wrong)? })
             }
             _ => {
-                let why = format!("object lock: {MODE} and {UNTIL} are given together");
-                return Err(GateError::new(Code::InvalidArgument, why));
+                return Code::InvalidArgument
+                    .err(format!("object lock: {MODE} and {UNTIL} are given together"));
             }
         };
         let hold = header(HOLD).map(|status| held(Some(status)).map_err(wrong)).transpose()?;
@@ -99,13 +95,7 @@ impl Call<'_> {
         lock::need(&at)?;
         let id = self.version_id()?.map(str::to_owned);
         match *method {
-            Method::GET => {
-                let record = self.gate.version(&at, key, id.as_deref())?.1.record;
-                if record.marker {
-                    return Err(is_a_marker(&record));
-                }
-                shown(&record, hold)
-            }
+            Method::GET => shown(&self.gate.there(&at, key, id.as_deref())?.record, hold),
             Method::PUT if hold => {
                 let on = held(self.document("LegalHold", true)?.child("Status"))?;
                 self.gate.amend(&at, key, id.as_deref(), |record| {

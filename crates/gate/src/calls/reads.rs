@@ -11,7 +11,6 @@ use crate::gate::Seen;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::reply::{Answer, Client, Reply};
 use crate::times;
-use crate::versions::is_a_marker;
 use crate::xml::Writer;
 
 /// Times that a read starts again because the object was replaced under it.
@@ -50,11 +49,8 @@ impl Call<'_> {
         let (bucket, key) = self.req.place();
         let at = self.need_read(bucket, Some(key))?;
         heads::part_number(self.req)?;
-        let seen = self.gate.version(&at, key, self.version_id()?)?.1;
-        match seen.record.marker {
-            true => Err(is_a_marker(&seen.record)),
-            false => Ok((at, seen)),
-        }
+        let seen = self.gate.there(&at, key, self.version_id()?)?;
+        Ok((at, seen))
     }
 
     fn not_modified(at: &BucketRecord, record: &ObjectRecord) -> Reply {
@@ -101,8 +97,7 @@ impl Call<'_> {
                 // It may have been replaced since its record was read.
                 Err(PoolError::NoObject { .. }) if tries < RETRIES => tries += 1,
                 Err(PoolError::NoObject { .. }) => {
-                    let why = "object: its data is not in the pool";
-                    return Err(GateError::new(Code::InternalError, why));
+                    return Code::InternalError.err("object: its data is not in the pool");
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -133,31 +128,21 @@ impl Call<'_> {
         let record = &seen.record;
         let mut document = Writer::new("GetObjectAttributesResponse");
         for name in asked {
-            match name {
-                "ETag" => {
-                    document.text("ETag", &record.etag);
-                }
-                "ObjectSize" => {
-                    document.show("ObjectSize", record.size);
-                }
-                "StorageClass" => {
-                    document.text("StorageClass", "STANDARD");
-                }
-                "Checksum" => {
-                    if let Some(checksum) = &record.checksum {
-                        document.within("Checksum", |one| {
-                            one.text(&format!("Checksum{}", checksum.kind), &checksum.value);
-                            one.text("ChecksumType", checksum.of_type());
-                        });
-                    }
-                }
-                "ObjectParts" if record.upload.is_some() => {
+            let _ = match (name, &record.checksum) {
+                ("ETag", _) => document.text("ETag", &record.etag),
+                ("ObjectSize", _) => document.show("ObjectSize", record.size),
+                ("StorageClass", _) => document.text("StorageClass", "STANDARD"),
+                ("Checksum", Some(checksum)) => document.within("Checksum", |one| {
+                    one.text(&format!("Checksum{}", checksum.kind), &checksum.value);
+                    one.text("ChecksumType", checksum.of_type());
+                }),
+                ("ObjectParts", _) if record.upload.is_some() => {
                     document.within("ObjectParts", |one| {
                         one.show("TotalPartsCount", record.parts.len());
-                    });
+                    })
                 }
-                _ => {}
-            }
+                _ => &mut document,
+            };
         }
         let reply = with_version(Reply::xml(document), &at, record);
         Ok(reply.with("last-modified", times::http(record.modified_ms)))

@@ -59,12 +59,11 @@ impl Call<'_> {
 fn versioning(text: &str) -> Result<String> {
     let document = xml::parse(text.as_bytes(), "VersioningConfiguration")?;
     if document.child("MfaDelete").or(document.child("MFADelete")) == Some("Enabled") {
-        return Err(GateError::new(Code::NotImplemented, "versioning: MfaDelete"));
+        return Code::NotImplemented.err("versioning: MfaDelete");
     }
     let status = document.child("Status").unwrap_or_default();
     if !matches!(status, "Enabled" | "Suspended") {
-        let why = "versioning: Status is Enabled or Suspended";
-        return Err(GateError::new(Code::IllegalVersioningConfigurationException, why));
+        return Code::MalformedXML.err("versioning: Status is Enabled or Suspended");
     }
     let mut document = Writer::new("VersioningConfiguration");
     document.text("Status", status);

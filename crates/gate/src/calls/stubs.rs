@@ -140,7 +140,7 @@ impl Call<'_> {
     fn set_acl(&mut self) -> Result<Reply> {
         refuse_acl(self.req)?;
         if self.req.header("x-amz-acl").is_none() {
-            return Err(GateError::new(Code::AccessControlListNotSupported, "acl: a document"));
+            return Code::AccessControlListNotSupported.err("acl: a document");
         }
         Ok(Reply::new(200))
     }
@@ -156,7 +156,7 @@ pub(super) fn refuse_acl(req: &Request) -> Result<()> {
     match req.header("x-amz-acl") {
         Some(acl) if others.iter().any(|other| acl.starts_with(other)) => refused("x-amz-acl"),
         Some(acl) if !private.contains(&acl) => {
-            Err(GateError::new(Code::InvalidArgument, "x-amz-acl: it is unknown"))
+            Code::InvalidArgument.err("x-amz-acl: it is unknown")
         }
         _ if grants => refused("x-amz-grant"),
         _ => Ok(()),
@@ -168,9 +168,9 @@ fn check_ownership(ownership: Option<&str>) -> Result<()> {
     match ownership {
         None | Some("BucketOwnerEnforced") => Ok(()),
         Some("BucketOwnerPreferred" | "ObjectWriter") => {
-            Err(GateError::new(Code::AccessControlListNotSupported, "x-amz-object-ownership"))
+            Code::AccessControlListNotSupported.err("x-amz-object-ownership")
         }
-        Some(_) => Err(GateError::new(Code::InvalidArgument, "x-amz-object-ownership: unknown")),
+        Some(_) => Code::InvalidArgument.err("x-amz-object-ownership: unknown"),
     }
 }
 

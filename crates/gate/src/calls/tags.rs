@@ -9,7 +9,6 @@ use crate::calls::{Call, not_allowed, with_version};
 use crate::error::{Code, GateError, Result};
 use crate::reply::Reply;
 use crate::request::{Request, pairs};
-use crate::versions::is_a_marker;
 use crate::xml::{self, Writer};
 
 /// Most tags of an object.
@@ -21,7 +20,7 @@ type Tags = BTreeMap<String, String>;
 
 /// Collects tags, and refuses those that S3 refuses.
 fn checked(all: impl IntoIterator<Item = (String, String)>, most: usize) -> Result<Tags> {
-    let wrong = |why: &str| Err(GateError::new(Code::InvalidTag, format!("tags: {why}")));
+    let wrong = |why: &str| Code::InvalidTag.err(format!("tags: {why}"));
     let plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || " +-=._:/@".contains(c));
     let mut tags = Tags::new();
     for (key, value) in all {
@@ -36,7 +35,7 @@ fn checked(all: impl IntoIterator<Item = (String, String)>, most: usize) -> Resu
         }
     }
     match tags.len() > most {
-        true => Err(GateError::new(Code::BadRequest, format!("tags: more than {most}"))),
+        true => Code::BadRequest.err(format!("tags: more than {most}")),
         false => Ok(tags),
     }
 }
@@ -72,13 +71,9 @@ impl Call<'_> {
         let tags = match *method {
             Method::GET => {
                 let mut document = Writer::new("Tagging");
-                let record = self.gate.version(&at, key, id.as_deref())?.1.record;
-                let tags = match record.marker {
-                    true => return Err(is_a_marker(&record)),
-                    false => &record.tags,
-                };
+                let record = self.gate.there(&at, key, id.as_deref())?.record;
                 document.within("TagSet", |set| {
-                    for (key, value) in tags {
+                    for (key, value) in &record.tags {
                         set.within("Tag", |tag| {
                             tag.text("Key", key).text("Value", value);
                         });

@@ -41,9 +41,7 @@ impl<'a> Call<'a> {
             Some(name) => Some(Kind::named(name)?),
             None => None,
         };
-        let wrong = |why: &str| {
-            Err(GateError::new(Code::InvalidRequest, format!("x-amz-checksum-type: {why}")))
-        };
+        let wrong = |why: &str| Code::InvalidRequest.err(format!("x-amz-checksum-type: {why}"));
         let full = match (self.full()?, kind) {
             (Some(_), None) => return wrong("it needs x-amz-checksum-algorithm"),
             (Some(true), Some(kind)) if kind.crc().is_none() => {
@@ -73,8 +71,7 @@ impl<'a> Call<'a> {
             Some(text) if text.eq_ignore_ascii_case("FULL_OBJECT") => Ok(Some(true)),
             Some(text) if text.eq_ignore_ascii_case("COMPOSITE") => Ok(Some(false)),
             Some(_) => {
-                let why = "x-amz-checksum-type: it is FULL_OBJECT or COMPOSITE";
-                Err(GateError::new(Code::InvalidRequest, why))
+                Code::InvalidRequest.err("x-amz-checksum-type: it is FULL_OBJECT or COMPOSITE")
             }
         }
     }
@@ -90,8 +87,8 @@ impl<'a> Call<'a> {
             && (given.is_some_and(|given| given != kind)
                 || given.is_none() && !upload.checksum_full)
         {
-            let why = format!("checksum: the upload was begun with {}", kind.name());
-            return Err(GateError::new(Code::InvalidRequest, why));
+            return Code::InvalidRequest
+                .err(format!("checksum: the upload was begun with {}", kind.name()));
         }
         let part = gate.put_part(of, number, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", part.etag));
@@ -112,8 +109,8 @@ impl<'a> Call<'a> {
             (None, _) => 0..size,
             (Some(_), Some((first, last))) if last < size => first..last + 1,
             _ => {
-                let why = "x-amz-copy-source-range: it is bytes=FIRST-LAST within the source";
-                return Err(GateError::new(Code::InvalidArgument, why));
+                return Code::InvalidArgument
+                    .err("x-amz-copy-source-range: it is bytes=FIRST-LAST within the source");
             }
         };
         let kind = upload.checksum_kind.as_deref().and_then(Kind::parse);
@@ -167,7 +164,7 @@ impl<'a> Call<'a> {
         let document = self.document("CompleteMultipartUpload", false)?;
         let named = document.all("Part").map(named_part).collect::<Result<Vec<_>>>()?;
         if named.len() > MAX_PARTS as usize {
-            return Err(GateError::new(Code::MalformedXML, "document: it names too many parts"));
+            return Code::MalformedXML.err("document: it names too many parts");
         }
         let size = self.req.header("x-amz-mp-object-size").map(str::parse).transpose();
         let size = size.map_err(|_| {
@@ -218,7 +215,7 @@ fn checksum_of<'t>(given: impl Fn(Kind) -> Option<&'t str>) -> Result<Option<Che
         value.is_some_and(|value| Some(value.len()) == Kind::parse(&sum.kind).map(Kind::bytes))
     };
     match second.is_some() || !first.iter().all(is_good) {
-        true => Err(GateError::new(Code::InvalidArgument, "checksums: invalid, or more than one")),
+        true => Code::InvalidArgument.err("checksums: invalid, or more than one"),
         false => Ok(first),
     }
 }

@@ -106,12 +106,10 @@ impl Call<'_> {
         let at = self.expected(at, "x-amz-source-expected-bucket-owner")?;
         let seen = self.gate.version(&at, key, version)?.1;
         if seen.record.marker {
-            let why = "x-amz-copy-source: it is a delete marker";
-            return Err(GateError::new(Code::InvalidRequest, why));
+            return Code::InvalidRequest.err("x-amz-copy-source: it is a delete marker");
         }
         if heads::is_known(self.req, &heads::COPY, &seen.record)? {
-            let why = "x-amz-copy-source-if: the source is another";
-            return Err(GateError::new(Code::PreconditionFailed, why));
+            return Code::PreconditionFailed.err("x-amz-copy-source-if: the source is another");
         }
         if seen.record.size > MAX_COPY && !self.req.headers.contains_key("x-amz-copy-source-range")
         {
@@ -128,10 +126,7 @@ impl Call<'_> {
         let directive = |name: &str| match self.req.header(name) {
             None | Some("COPY") => Ok(false),
             Some("REPLACE") => Ok(true),
-            Some(_) => {
-                let why = format!("{name}: it is COPY or REPLACE");
-                Err(GateError::new(Code::InvalidArgument, why))
-            }
+            Some(_) => Code::InvalidArgument.err(format!("{name}: it is COPY or REPLACE")),
         };
         let replace = directive("x-amz-metadata-directive")?;
         let replace_tags = directive("x-amz-tagging-directive")?;
@@ -141,8 +136,7 @@ impl Call<'_> {
         };
         let source = self.copy_source()?;
         if source.same && !replace {
-            let why = "copy: onto itself it must replace the metadata";
-            return Err(GateError::new(Code::InvalidRequest, why));
+            return Code::InvalidRequest.err("copy: onto itself it must replace the metadata");
         }
         let record = &source.seen.record;
         if !replace {
