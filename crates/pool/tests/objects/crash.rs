@@ -4,8 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{HealRequest, Index, Pool, ScrubRequest};
+use kiln_pool::{HealRequest, Index, Pool};
 use kiln_store::{Backend, StoreError};
 use kiln_stripe::{PoolError, Silent, Source};
 
@@ -38,14 +37,12 @@ fn reboot(world: &mut World, seed: u64) {
 fn tidy(world: &World, what: &str) {
     let index = Index::in_memory().unwrap();
     let scrub = || {
-        index.refresh(&world.pool(), b"", &Silent).unwrap();
-        let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
-        let mut queue = RepairQueue::new(Rules::default());
-        world.pool().scrub(&index, &mut queue, &req, &settings()).unwrap()
+        world.refresh(&index);
+        world.scrub(&index, &at_once(9_000))
     };
     let first = scrub();
     assert_eq!(first.unreadable, 0, "{what}: {first:#?}");
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    world.refresh(&index);
     let report = recover(&world.pool(), &index, (9_500, false), &settings()).unwrap();
     assert_eq!(report.failed_count, 0, "{what}: {report:#?}");
     let last = scrub();

@@ -2,10 +2,9 @@
 //! right shard, and a repair rebuilds that one.
 
 use kiln_pool::layout::Body;
-use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{Index, ScrubReport, ScrubRequest};
 use kiln_store::{Backend, checksum};
-use kiln_stripe::{Depth, Silent};
+use kiln_stripe::Depth;
 
 use crate::recover::recover;
 use crate::world::{World, data, settings};
@@ -40,16 +39,8 @@ fn forge(world: &World, name: &str, index: usize) {
     disk.put(file, bytes);
 }
 
-pub fn index(world: &World) -> Index {
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    index
-}
-
 pub fn scrub(world: &World, index: &Index, depth: Depth) -> ScrubReport {
-    let mut queue = RepairQueue::new(Rules::default());
-    let req = ScrubRequest { now_ms: 5_000, depth, ..ScrubRequest::default() };
-    world.pool().scrub(index, &mut queue, &req, &settings()).unwrap()
+    world.scrub(index, &ScrubRequest { now_ms: 5_000, depth, ..ScrubRequest::default() })
 }
 
 #[test]
@@ -60,7 +51,7 @@ fn the_forged_shard_is_blamed_and_rebuilt() {
         let nodes = world.put("x", &bytes).unwrap().nodes.len();
         for forged in 0..nodes {
             forge(&world, "x", forged);
-            let index = index(&world);
+            let index = world.index();
             assert!(scrub(&world, &index, Depth::Data).clean, "checksums hold");
             let report = scrub(&world, &index, Depth::Parity);
             let lost: Vec<_> = report.findings.iter().map(|finding| &finding.lost).collect();
@@ -82,7 +73,7 @@ fn nobody_is_blamed_where_it_cannot_be_told() {
         world.put("x", &data(20_000, 3)).unwrap();
         forged.iter().for_each(|index| forge(&world, "x", *index));
         let files: Vec<_> = (0..8).map(|node| world.files(node)).collect();
-        let index = index(&world);
+        let index = world.index();
         let report = scrub(&world, &index, Depth::Parity);
         assert_eq!((report.unreadable, report.clean), (1, false), "{code}: {report:#?}");
         assert_eq!(report.findings[0].lost, Vec::<u16>::new());

@@ -1,18 +1,16 @@
 //! Findings of simulated clusters (kiln-recovery's test `cluster`), as small as it can be.
 
 use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, Key, NodeFile, PoolStatus, PutReport, ScrubReport, ScrubRequest};
-use kiln_stripe::{PoolError, Silent};
+use kiln_pool::{Index, Key, NodeFile, PoolStatus, PutReport, ScrubReport};
+use kiln_stripe::PoolError;
 
 use crate::recover::recover;
 use crate::world::*;
 use kiln_store::Backend;
 
 fn scrub(world: &World, index: &Index) -> ScrubReport {
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    let mut queue = RepairQueue::new(Rules::default());
-    let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
-    world.pool().scrub(index, &mut queue, &req, &settings()).unwrap()
+    world.refresh(index);
+    world.scrub(index, &at_once(9_000))
 }
 
 /// The nodes that have an object's manifest.
@@ -21,13 +19,11 @@ fn holders(world: &World, put: &PutReport) -> Vec<usize> {
 }
 
 fn status(world: &World) -> PoolStatus {
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    world.pool().survey(&index, &mut RepairQueue::new(Rules::default()), 0).unwrap()
+    world.survey(&world.index())
 }
 
 fn repair(world: &World, index: &Index) {
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    world.refresh(index);
     let report = recover(&world.pool(), index, (9_500, false), &settings()).unwrap();
     assert_eq!(report.failed_count, 0, "{report:#?}");
 }
@@ -80,11 +76,10 @@ fn parts_of_a_scrub_find_what_a_whole_one_finds() {
     let whole = scrub(&world, &Index::in_memory().unwrap());
     assert_eq!((whole.objects, whole.damaged, whole.clean), (5, 2, false), "{whole:#?}");
     for objects_a_part in [1, 2, 3, 9] {
-        let index = Index::in_memory().unwrap();
-        index.refresh(&world.pool(), b"", &Silent).unwrap();
+        let index = world.index();
         let (mut after, mut sum, mut parts) = (None, ScrubReport::default(), 0);
         let mut queue = RepairQueue::new(Rules::default());
-        let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
+        let req = at_once(9_000);
         loop {
             let seen = std::cell::Cell::new(0);
             let go_on = || {
@@ -144,8 +139,7 @@ pub fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
     for &holder in &holders[..2] {
         world.disks[holder].memory.put(&manifest, old.clone());
     }
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let index = world.index();
     let size = || index.by_key(&Key::of("x").unwrap()).unwrap().unwrap().size;
     assert_eq!(size(), 6_000, "the index finds it by itself now: drop this test");
     let report = scrub(&world, &index);

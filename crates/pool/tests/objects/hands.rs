@@ -9,13 +9,13 @@ use kiln_pool::map::Opener;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
     GetRequest, HealRequest, Index, Membership, NodeConfig, NodeState, Pool, PutRequest,
-    RebalanceRequest, ScrubReport, ScrubRequest,
+    RebalanceRequest, ScrubReport,
 };
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Sequence, Settings, Silent, Source, StreamSource};
 
 use crate::recover::{Recovered, recover};
-use crate::world::{World, settings};
+use crate::world::{World, at_once, scrub, settings};
 
 /// When what is done here is done.
 const NOW_MS: u64 = 5_000;
@@ -196,9 +196,7 @@ impl Hands<'_> {
 
     pub fn scrub(&self, now_ms: u64) -> Result<ScrubReport, PoolError> {
         let pool = self.pool()?;
-        let mut queue = RepairQueue::new(Rules::default());
-        let req = ScrubRequest { now_ms, grace_ms: 0, ..ScrubRequest::default() };
-        pool.scrub(self.index(&pool)?, &mut queue, &req, &settings())
+        scrub(&pool, self.index(&pool)?, &at_once(now_ms))
     }
 
     /// `kiln pool prune`.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{Index, Membership, NodeConfig, NodeState, Pool, PoolConfig, ScrubRequest};
 use kiln_store::{Backend, StoreError, WriteLock};
 use kiln_stripe::{PoolError, Settings, Silent};
@@ -153,8 +152,7 @@ fn a_scrub_that_gives_nodes_the_map_rolls_nothing_back() {
     whenever(&changed(|at| at == 6), |map, open| {
         let (pool, index) = (Pool::open(map, open)?, Index::in_memory()?);
         index.refresh(&pool, b"", &Silent)?;
-        let mut queue = RepairQueue::new(Rules::default());
         let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
-        pool.scrub(&index, &mut queue, &req, &settings()).map(drop)
+        scrub(&pool, &index, &req).map(drop)
     });
 }

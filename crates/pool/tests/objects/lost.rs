@@ -3,10 +3,9 @@
 use std::io::ErrorKind;
 
 use kiln_pool::repair::Needs;
-use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{HealRequest, Index, Pool, PutReport, PutRequest, ScrubRequest};
 use kiln_store::Backend;
-use kiln_stripe::{PoolError, Silent, Source, StreamSource};
+use kiln_stripe::{PoolError, Source, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
 
 use crate::recover::recover;
@@ -25,9 +24,7 @@ fn made_whole(world: &mut World, nodes: &[usize]) {
         assert_eq!(world.disks[node].memory.list().unwrap(), Vec::<String>::new());
         world.take_disk(node);
     }
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    recover(&world.pool(), &index, (9_500, false), &settings()).unwrap();
+    recover(&world.pool(), &world.index(), (9_500, false), &settings()).unwrap();
 }
 
 fn put(world: &World, pool: &Pool, objects: &[(String, Vec<u8>)]) -> Vec<PutReport> {
@@ -84,8 +81,7 @@ pub fn repairs_and_changes_of_the_map_leave_an_empty_place_empty() {
     let mut world = World::new("clay:4+2", 8);
     let (pool, all) = (world.pool(), objects(0));
     let reports = put(&world, &pool, &all);
-    let index = Index::in_memory().unwrap();
-    index.refresh(&pool, b"", &Silent).unwrap();
+    let index = world.index();
     lose(&world, 2);
     let id = world.config.node[2].id.clone();
     let (mut left, mut moved) = (0, 0);
@@ -104,9 +100,7 @@ pub fn repairs_and_changes_of_the_map_leave_an_empty_place_empty() {
         }
     }
     assert!(left > 0 && left == moved, "{left} left, {moved} moved");
-    let mut queue = RepairQueue::new(Rules::default());
-    let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
-    pool.scrub(&index, &mut queue, &req, &settings()).unwrap();
+    scrub(&pool, &index, &at_once(9_000)).unwrap();
     let config = pool.members().change(false, &settings(), |next| {
         next.name = "another".into();
         Ok(())
@@ -198,11 +192,8 @@ fn removed_stays_removed(lost: usize) {
     let (index, mut forgotten) = (Index::in_memory().unwrap(), 0);
     world.replace_disk(lost);
     for now_ms in [9_000, 10_000, 11_000, 12_000] {
-        let pool = world.pool();
-        index.refresh(&pool, b"", &Silent).unwrap();
-        let req = ScrubRequest { now_ms, grace_ms: 0, ..ScrubRequest::default() };
-        let mut queue = RepairQueue::new(Rules::default());
-        let report = pool.scrub(&index, &mut queue, &req, &settings()).unwrap();
+        world.refresh(&index);
+        let report = world.scrub(&index, &at_once(now_ms));
         forgotten += report.forgotten;
         assert_eq!(report.restored, 0, "node {lost}: {report:?}");
         let got = world.get("removed");
@@ -221,20 +212,18 @@ fn a_node_that_leaves_during_a_scrub_damages_nothing() {
     let mut ended = 0;
     for after in (0..400).step_by(20) {
         let world = first.copy();
-        let (pool, index) = (world.pool(), Index::in_memory().unwrap());
-        index.refresh(&pool, b"", &Silent).unwrap();
+        let (pool, index) = (world.pool(), world.index());
         let fault = FaultAction::Fail(ErrorKind::NotConnected);
         world.disks[3].faulty.inject(Fault::new(fault).after(after).always());
-        let mut queue = RepairQueue::new(Rules::default());
         let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
         // The steps after the objects need the locks of all nodes.
-        if let Ok(report) = pool.scrub(&index, &mut queue, &req, &settings()) {
+        if let Ok(report) = scrub(&pool, &index, &req) {
             let found = (report.damaged, report.unreadable, report.findings.len());
             assert_eq!(found, (0, 0, 0), "{after}: {report:#?}");
             ended += 1;
         }
         world.disks[3].faulty.heal();
-        let status = world.pool().survey(&index, &mut queue, 4_000).unwrap();
+        let status = world.survey(&index);
         assert_eq!(status.whole, status.objects, "{after}: {status:#?}");
     }
     assert!(ended > 10, "{ended}");
@@ -247,24 +236,18 @@ fn an_index_that_missed_a_removal_heals() {
     for (name, bytes) in objects(0) {
         world.put(&name, &bytes).unwrap();
     }
-    let stale = [(), ()].map(|()| Index::in_memory().unwrap());
-    for index in &stale {
-        index.refresh(&world.pool(), b"", &Silent).unwrap();
-    }
+    let stale = [(), ()].map(|()| world.index());
     world.remove("o0-0").unwrap();
     world.remove("o0-3").unwrap();
-    let other = Index::in_memory().unwrap();
-    other.refresh(&world.pool(), b"", &Silent).unwrap();
-    let mut queue = RepairQueue::new(Rules::default());
-    let day = 24 * 3_600_000;
-    let req = ScrubRequest { now_ms: 30 * day, ..ScrubRequest::default() };
-    let report = world.pool().scrub(&other, &mut queue, &req, &settings()).unwrap();
+    let month_ms = 30 * 24 * 3_600_000;
+    let req = ScrubRequest { now_ms: month_ms, ..ScrubRequest::default() };
+    let report = world.scrub(&world.index(), &req);
     assert_eq!(report.forgotten, 2, "{report:#?}");
     for (stale, logs) in stale.iter().zip([true, false]) {
         if logs {
-            stale.refresh(&world.pool(), b"", &Silent).unwrap();
+            world.refresh(stale);
         }
-        let status = world.pool().survey(stale, &mut queue, 31 * day).unwrap();
+        let status = world.survey(stale);
         let said = (status.objects, status.whole, status.unreadable);
         assert_eq!(said, (14, 14, 0), "{logs}: {status:#?}");
     }
@@ -285,25 +268,16 @@ fn damage_that_one_client_found_is_seen_by_others() {
         bytes[at] ^= 1;
         world.disks[*node].memory.put(file, bytes);
     }
-    let fresh = || {
-        let index = Index::in_memory().unwrap();
-        index.refresh(&world.pool(), b"", &Silent).unwrap();
-        index
-    };
-    let survey = |index: &Index| {
-        let mut queue = RepairQueue::new(Rules::default());
-        world.pool().survey(index, &mut queue, 4_000).unwrap()
-    };
-    assert_eq!(survey(&fresh()).whole, 1, "names do not show it");
+    let whole = || world.survey(&world.index()).whole;
+    assert_eq!(whole(), 1, "names do not show it");
     let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
-    let mut queue = RepairQueue::new(Rules::default());
-    let report = world.pool().scrub(&fresh(), &mut queue, &req, &settings()).unwrap();
+    let report = world.scrub(&world.index(), &req);
     assert_eq!((report.damaged, report.leftovers), (1, 0), "{report:#?}");
-    let status = survey(&fresh());
+    let status = world.survey(&world.index());
     assert_eq!((status.whole, status.endangered.get(&0)), (0, Some(&1)), "{status:#?}");
-    let report = recover(&world.pool(), &fresh(), (5_000, false), &settings()).unwrap();
+    let report = recover(&world.pool(), &world.index(), (5_000, false), &settings()).unwrap();
     assert_eq!((report.repaired, report.failed_count), (1, 0), "{report:#?}");
-    assert_eq!(survey(&fresh()).whole, 1);
+    assert_eq!(whole(), 1);
     let left = (0..8).flat_map(|node| world.files(node)).find(|file| file.ends_with(".damaged"));
     assert_eq!(left, None);
     assert!(world.get("o").unwrap() == data(20_000, 1));

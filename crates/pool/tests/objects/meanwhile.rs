@@ -6,12 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use kiln_pool::layout::Class;
-use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{
-    Index, Key, NodeConfig, NodeFile, Policy, Pool, PoolStatus, PutRequest, ScrubRequest,
-};
+use kiln_pool::{Index, Key, NodeConfig, NodeFile, Policy, Pool, PutRequest, ScrubRequest};
 use kiln_store::Backend;
-use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
+use kiln_stripe::{PoolError, Settings, StreamSource};
 
 use crate::recover::recover;
 use crate::world::*;
@@ -60,7 +57,7 @@ impl Other {
                     pool.put(&req, &mut StreamSource::new(&bytes[..]), &no_wait).map(drop)
                 }
                 Act::Recode => {
-                    self.world.recode(&pool, &index_of(&self.world), name, "rs:4+2").map(drop)
+                    self.world.recode(&pool, &self.world.index(), name, "rs:4+2").map(drop)
                 }
             };
             self.acted[at].store(done.is_ok(), Ordering::SeqCst);
@@ -112,18 +109,6 @@ fn world() -> World {
     world
 }
 
-/// An index of a world as it is now.
-fn index_of(world: &World) -> Index {
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    index
-}
-
-/// A survey with what an index had before.
-fn survey(pool: &Pool, index: &Index) -> PoolStatus {
-    pool.survey(index, &mut RepairQueue::new(Rules::default()), 3_000).unwrap()
-}
-
 /// Does something at which others come between, after each number of looks.
 fn whenever(mut of: impl FnMut(&str, &Pool, &Index)) {
     let (first, mut at, mut acted) = (world(), 0, 0);
@@ -131,7 +116,7 @@ fn whenever(mut of: impl FnMut(&str, &Pool, &Index)) {
         at += 1;
         let act = [Act::Remove, Act::Replace, Act::Recode][at as usize % 3];
         let world = Arc::new(first.copy());
-        let index = index_of(&world);
+        let index = world.index();
         let other = Arc::new(Other { world, act, left: 0.into(), acted: Default::default() });
         let watched = other.watched_pool();
         other.left.store(at, Ordering::SeqCst);
@@ -180,9 +165,8 @@ fn a_repair_does_not_take_it_for_a_loss() {
 #[test]
 fn a_scrub_does_not_take_it_for_a_loss() {
     whenever(|when, pool, index| {
-        let mut queue = RepairQueue::new(Rules::default());
         let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
-        let report = pool.scrub(index, &mut queue, &req, &settings()).unwrap();
+        let report = scrub(pool, index, &req).unwrap();
         assert_eq!(report.unreadable, 1, "{when}: {report:#?}");
         let found = |name| report.findings.iter().filter(|it| it.object == name).count();
         assert_eq!(found("damaged"), 1, "{when}: {report:#?}");
@@ -205,7 +189,7 @@ fn a_recode_takes_no_place_but_that_of_what_it_read() {
 #[test]
 fn without_logs_what_is_gone_is_no_loss_either() {
     let world = world();
-    let index = index_of(&world);
+    let index = world.index();
     for name in NAMES {
         world.remove(name).unwrap();
     }
@@ -222,7 +206,7 @@ fn what_is_put_since_the_index_was_made_is_nobody_elses() {
     for (at, name) in NAMES.iter().enumerate() {
         world.put(name, &data(9_000, at as u64)).unwrap();
     }
-    let index = index_of(&world);
+    let index = world.index();
     for (at, name) in ["a", "d", "e"].iter().enumerate() {
         world.put(name, &data(8_000, 10 + at as u64)).unwrap();
     }

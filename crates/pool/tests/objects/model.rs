@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, ScrubRequest};
+use kiln_pool::Index;
 use kiln_store::Backend;
-use kiln_stripe::{PoolError, Silent};
+use kiln_stripe::PoolError;
 
 use crate::recover::{Recovered, recover};
 use crate::world::*;
@@ -140,12 +139,8 @@ impl Play {
         }
     }
 
-    fn refresh(&self) {
-        self.index.refresh(&self.world.pool(), b"boot", &Silent).unwrap();
-    }
-
     fn list(&mut self) {
-        self.refresh();
+        self.world.refresh(&self.index);
         let mut names = Vec::new();
         let see = |listed: kiln_pool::Listed| {
             names.push((listed.name, listed.size));
@@ -158,14 +153,12 @@ impl Play {
     }
 
     fn scrub(&self) -> kiln_pool::ScrubReport {
-        self.refresh();
-        let mut queue = RepairQueue::new(Rules::default());
-        let req = ScrubRequest { now_ms: 10_000, grace_ms: 0, ..ScrubRequest::default() };
-        self.world.pool().scrub(&self.index, &mut queue, &req, &settings()).unwrap()
+        self.world.refresh(&self.index);
+        self.world.scrub(&self.index, &at_once(10_000))
     }
 
     fn repair(&self) -> Recovered {
-        self.refresh();
+        self.world.refresh(&self.index);
         recover(&self.world.pool(), &self.index, (20_000, false), &settings()).unwrap()
     }
 

@@ -1,10 +1,9 @@
 //! Objects that are written in another code: pairs of codes, with losses, and what is refused.
 
+use kiln_pool::RecodeRequest;
 use kiln_pool::layout::Body;
-use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, RecodeRequest, ScrubRequest};
 use kiln_store::Backend;
-use kiln_stripe::{PoolError, Silent};
+use kiln_stripe::PoolError;
 
 use crate::world::*;
 
@@ -21,12 +20,6 @@ const CODES: [&str; 8] = [
 
 /// Bytes of objects: one short stripe, some whole ones, some and a short one.
 const SIZES: [usize; 3] = [101, 12_000, 50_001];
-
-fn index_of(world: &World) -> Index {
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    index
-}
 
 /// Removes so many shards of each object, others of each.
 fn lose(world: &World, count: usize, seed: usize) {
@@ -53,9 +46,7 @@ fn is_whole(world: &World, code: &str, what: &str) {
         let spec: kiln_code::CodeSpec = code.parse().unwrap();
         assert_eq!(placed.spec, spec.explicit(), "{what}: {name}");
     }
-    let req = ScrubRequest { now_ms: 9_000, grace_ms: 0, ..ScrubRequest::default() };
-    let mut queue = RepairQueue::new(Rules::default());
-    let report = world.pool().scrub(&index_of(world), &mut queue, &req, &settings()).unwrap();
+    let report = world.scrub(&world.index(), &at_once(9_000));
     assert!(report.clean && report.leftovers == 0, "{what}: {report:#?}");
 }
 
@@ -65,7 +56,7 @@ fn every_pair_of_codes_with_losses() {
         let start = World::new(from, 12);
         SIZES.iter().for_each(|size| drop(start.put(&size.to_string(), &data(*size, 1)).unwrap()));
         // Small ones have the plain code of their pool: here all begin with one.
-        start.recode(&start.pool(), &index_of(&start), "", from).unwrap();
+        start.recode(&start.pool(), &start.index(), "", from).unwrap();
         let losses = kiln_code::Codec::new(&from.parse().unwrap()).unwrap().margin(&[]) as usize;
         for (seed, to) in CODES.iter().enumerate().filter(|(seed, _)| *seed != at) {
             let what = format!("{from} to {to}");
@@ -75,7 +66,7 @@ fn every_pair_of_codes_with_losses() {
             let copies = pool.config().policy.manifest_copies;
             let codec = kiln_code::Codec::new(&to.parse().unwrap()).unwrap();
             let safe = codec.margin(&[]) as usize >= losses;
-            match world.recode(&pool, &index_of(&world), "", to) {
+            match world.recode(&pool, &world.index(), "", to) {
                 Ok(report) => {
                     assert!(safe && codec.shape().m < copies, "{what}");
                     assert_eq!((report.recoded, report.failed_count), (3, 0), "{what}: {report:?}");
@@ -84,7 +75,7 @@ fn every_pair_of_codes_with_losses() {
                     assert!(lost > 0 || same, "{what}: {report:?}");
                     assert!(lost > 0 || report.degraded == 0, "{what}: {report:?}");
                     is_whole(&world, to, &what);
-                    let again = world.recode(&pool, &index_of(&world), "", to).unwrap();
+                    let again = world.recode(&pool, &world.index(), "", to).unwrap();
                     assert_eq!((again.already, again.recoded), (3, 0), "{what}");
                 }
                 Err(PoolError::Refused { .. }) => {
@@ -106,7 +97,7 @@ fn what_would_be_less_safe_is_refused() {
     let away: Vec<usize> = away.map(|id| world.config.position(&id).unwrap()).collect();
     let idle = (0..6).find(|at| !away.contains(at)).unwrap();
     world.away.insert(idle);
-    let (pool, index) = (world.pool(), index_of(&world));
+    let (pool, index) = (world.pool(), world.index());
     let report = world.recode(&pool, &index, "a", "rs:4+2").unwrap();
     assert!(report.failed[0].1.contains("1 of its new shards"), "{report:?}");
     let all = RecodeRequest {

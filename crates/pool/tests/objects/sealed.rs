@@ -6,7 +6,7 @@ use kiln_pool::{Key, Manifest, Membership, NodeFile, Pool, PoolConfig, PoolKeys,
 use kiln_store::{Backend, MemoryBackend, ShardReader, ShardWriter, SumKind, checksum, checksums};
 use kiln_stripe::{Depth, ErrorKind, PoolError};
 
-use crate::forged::{self, index};
+use crate::forged;
 use crate::recover::recover;
 use crate::world::{World, data, settings};
 
@@ -22,7 +22,7 @@ pub fn seal(world: &mut World, keys: PoolKeys) -> u64 {
     if let Some(config) = world.pool().members().begin_sealing(&settings()).unwrap() {
         world.config = config;
     }
-    let sealed = world.pool().members().seal_all(&index(world), 2_000, &settings());
+    let sealed = world.pool().members().seal_all(&world.index(), 2_000, &settings());
     let (config, report) = sealed.unwrap();
     world.config = config;
     report.sealed
@@ -35,12 +35,12 @@ fn sealed_world(code: &str, count: usize) -> World {
 }
 
 fn scrub(world: &World, depth: Depth) -> ScrubReport {
-    forged::scrub(world, &index(world), depth)
+    forged::scrub(world, &world.index(), depth)
 }
 
 /// Scrubs and repairs until nothing is left to do.
 fn heal(world: &World) {
-    let index = index(world);
+    let index = world.index();
     forged::scrub(world, &index, Depth::Data);
     let report = recover(&world.pool(), &index, (6_000, false), &settings()).unwrap();
     assert_eq!(report.failed_count, 0, "{report:#?}");

@@ -5,10 +5,10 @@ use std::io::ErrorKind;
 
 use kiln_pool::layout::place;
 use kiln_pool::{
-    Index, Key, NodeConfig, NodeState, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
+    Key, NodeConfig, NodeState, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
 };
 use kiln_store::{MemoryBackend, Operation};
-use kiln_stripe::{PoolError, Silent, StreamSource};
+use kiln_stripe::{PoolError, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
 
 use crate::recover::recover;
@@ -35,20 +35,14 @@ fn all_are_read(world: &World, objects: &BTreeMap<String, Vec<u8>>) {
     }
 }
 
-fn index(world: &World) -> Index {
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    index
-}
-
 fn repair(world: &World) {
-    let report = recover(&world.pool(), &index(world), (2_000, false), &settings()).unwrap();
+    let report = recover(&world.pool(), &world.index(), (2_000, false), &settings()).unwrap();
     assert_eq!((report.failed_count, report.waiting), (0, 0), "{report:#?}");
 }
 
 fn rebalance(world: &World, dry_run: bool) -> RebalanceReport {
     let req = RebalanceRequest { now_ms: 3_000, dry_run };
-    world.pool().repairer().rebalance(&index(world), &req, &settings()).unwrap()
+    world.pool().repairer().rebalance(&world.index(), &req, &settings()).unwrap()
 }
 
 fn join(world: &mut World, weight: f64) {
@@ -67,7 +61,8 @@ fn all_in_place(world: &World) -> bool {
     let nodes: Vec<_> = config.node.iter().filter(|n| n.state == NodeState::In).collect();
     let candidates: Vec<_> = nodes.iter().map(|node| node.candidate()).collect();
     let mut good = true;
-    index(world)
+    world
+        .index()
         .each("", None, |listed| {
             let key = Key::of(&listed.name)?;
             let wanted = place(&key, &candidates, listed.nodes.len(), &[]);
@@ -184,7 +179,7 @@ pub fn manifests_find_their_homes_where_shards_find_none() {
     // More often than the map has epochs that it remembers.
     for at in 0..20 {
         set_state(&mut world, at % 5, NodeState::Out);
-        let report = recover(&world.pool(), &index(&world), (2_000, true), &settings()).unwrap();
+        let report = recover(&world.pool(), &world.index(), (2_000, true), &settings()).unwrap();
         assert_eq!(report.failed_count, 8, "each with shards: {report:#?}");
         assert!(report.failed[0].1.contains("no domain left for shards ["), "{report:#?}");
         assert!(report.settled.is_some(), "{report:#?}");
@@ -201,7 +196,7 @@ pub fn what_has_a_place_is_rebuilt() {
     let mut world = World::new("rs:3+2", 6);
     let objects = objects(&world, 12);
     [1, 4].iter().for_each(|node| set_state(&mut world, *node, NodeState::Out));
-    let report = recover(&world.pool(), &index(&world), (2_000, true), &settings()).unwrap();
+    let report = recover(&world.pool(), &world.index(), (2_000, true), &settings()).unwrap();
     assert_eq!(report.failed_count, 8, "{report:#?}");
     all_are_read(&world, &objects);
     let shards = |node: &usize| world.files(*node).iter().filter(|f| f.ends_with(".kiln")).count();

@@ -2,39 +2,29 @@
 
 use std::collections::BTreeSet;
 
-use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetRequest, Index, Key, Membership, NodeConfig, NodeFile, NodeState, Pool, PoolConfig,
-    PoolStatus, PutRequest, ScrubReport, ScrubRequest,
+    GetRequest, Key, Membership, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolStatus,
+    PutRequest, ScrubReport, ScrubRequest,
 };
 use kiln_store::{Backend, MemoryBackend, Operation};
-use kiln_stripe::{ErrorKind, PoolError, Silent, StreamSource};
+use kiln_stripe::{ErrorKind, PoolError, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
 
 use crate::recover::{Recovered, recover};
 use crate::world::*;
 
-fn refreshed(world: &World) -> Index {
-    let index = Index::in_memory().unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
-    index
-}
-
 fn scrub_at(world: &World, now_ms: u64) -> ScrubReport {
-    let mut queue = RepairQueue::new(Rules::default());
-    let req = ScrubRequest { now_ms, ..ScrubRequest::default() };
-    world.pool().scrub(&refreshed(world), &mut queue, &req, &settings()).unwrap()
+    world.scrub(&world.index(), &ScrubRequest { now_ms, ..ScrubRequest::default() })
 }
 
 fn repair(world: &World, away: bool) -> Recovered {
-    let report = recover(&world.pool(), &refreshed(world), (9_500, away), &settings()).unwrap();
+    let report = recover(&world.pool(), &world.index(), (9_500, away), &settings()).unwrap();
     assert_eq!(report.failed_count, 0, "{report:#?}");
     report
 }
 
 fn status(world: &World) -> PoolStatus {
-    let mut queue = RepairQueue::new(Rules::default());
-    world.pool().survey(&refreshed(world), &mut queue, 0).unwrap()
+    world.survey(&world.index())
 }
 
 fn set_state(world: &mut World, nodes: &[usize], state: NodeState) {
@@ -376,13 +366,11 @@ pub fn nodes_that_are_back_are_witnesses() {
 pub fn a_missing_copy_is_counted_once() {
     let mut world = World::new("rs:2+1", 5);
     world.put("small", &data(40, 1)).unwrap();
-    let index = refreshed(&world);
+    let index = world.index();
     let copies = world.pool().manifest("small").unwrap().copies;
     world.config = world.pool().members().forget(&copies[..1], false, &settings()).unwrap();
-    let mut queue = RepairQueue::new(Rules::default());
-    let req = ScrubRequest { now_ms: 9_000, ..ScrubRequest::default() };
-    world.pool().scrub(&index, &mut queue, &req, &settings()).unwrap();
-    let status = world.pool().survey(&index, &mut queue, 0).unwrap();
+    world.scrub(&index, &ScrubRequest { now_ms: 9_000, ..ScrubRequest::default() });
+    let status = world.survey(&index);
     assert_eq!((status.unreadable, status.under_replicated), (0, 1), "{status:#?}");
 }
 
@@ -390,7 +378,7 @@ pub fn a_missing_copy_is_counted_once() {
 #[test]
 pub fn a_scrub_finds_what_the_index_does_not_know() {
     let world = World::new("rs:2+1", 5);
-    let index = refreshed(&world);
+    let index = world.index();
     world.put("x", &data(3_000, 1)).unwrap();
     // The logs are lost, and so is a shard.
     for at in 0..5 {
@@ -401,11 +389,10 @@ pub fn a_scrub_finds_what_the_index_does_not_know() {
     let at = world.config.position(&placed.places[1].node).unwrap();
     let shard = world.files(at).into_iter().find(|name| name.ends_with(".kiln")).unwrap();
     world.disks[at].memory.remove(&shard).unwrap();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    world.refresh(&index);
     assert_eq!(index.len().unwrap(), 0);
-    let mut queue = RepairQueue::new(Rules::default());
     let req = ScrubRequest { now_ms: 9_000, ..ScrubRequest::default() };
-    let report = world.pool().scrub(&index, &mut queue, &req, &settings()).unwrap();
+    let report = world.scrub(&index, &req);
     assert_eq!((report.objects, report.damaged), (1, 1), "{report:#?}");
     assert_eq!(index.len().unwrap(), 1);
 }
@@ -523,9 +510,8 @@ pub fn what_is_lost_with_a_node_is_named_before_it_is_given_up() {
     let two: Vec<String> = placed.places[..2].iter().map(|place| place.node.clone()).collect();
     world.away = two.iter().map(|id| world.config.position(id).unwrap()).collect();
     let pool = world.pool();
-    let index = Index::in_memory().unwrap();
     world.away.clear();
-    index.refresh(&world.pool(), b"", &Silent).unwrap();
+    let index = world.index();
     let (names, count) = pool.members().lost_without(&two, &index, 10).unwrap();
     assert!(count >= 1 && names.contains(&"large".to_owned()), "{names:?}");
     // Too many are unavailable to agree on anything.

@@ -3,20 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{Index, NodeFile, PoolStatus};
+use kiln_pool::NodeFile;
 use kiln_store::Backend;
-use kiln_stripe::Silent;
 
 use crate::model::Random;
 use crate::world::*;
 
 const SIZES: [usize; 8] = [0, 40, 90, 99, 300, 4_000, 9_000, 20_000];
-
-fn survey(world: &World, index: &Index) -> PoolStatus {
-    let mut queue = RepairQueue::new(Rules::default());
-    world.pool().survey(index, &mut queue, 3_000).unwrap()
-}
 
 /// Returns which objects can be read with these nodes away besides.
 fn readable(world: &mut World, more: &[usize]) -> BTreeSet<usize> {
@@ -85,8 +78,7 @@ fn what_a_survey_says_is_what_reading_shows() {
         for (at, size) in SIZES.iter().enumerate() {
             world.put(&format!("o{at}"), &data(*size, at as u64)).unwrap();
         }
-        let before = Index::in_memory().unwrap();
-        before.refresh(&world.pool(), b"", &Silent).unwrap();
+        let before = world.index();
         for _ in 0..random.below(6) {
             let node = random.below(7);
             let files = world.files(node);
@@ -106,10 +98,9 @@ fn what_a_survey_says_is_what_reading_shows() {
         let mut truth: BTreeMap<i32, u64> = BTreeMap::new();
         let margins = margins(&mut world, most);
         margins.values().for_each(|margin| *truth.entry(*margin).or_default() += 1);
-        let after = Index::in_memory().unwrap();
-        after.refresh(&world.pool(), b"", &Silent).unwrap();
+        let after = world.index();
         for (index, knew) in [(&before, true), (&after, false)] {
-            let status = survey(&world, index);
+            let status = world.survey(index);
             let what = format!("seed {seed} knew {knew}: {margins:?} {status:#?}");
             let mut said = status.endangered.clone();
             // An object that lacks only a surplus copy is as good as whole.

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{Index, NodeState, Pool};
 use kiln_store::MemoryBackend;
 use kiln_stripe::{PoolError, Silent};
@@ -138,7 +137,7 @@ impl Life {
 
     /// Returns whether `kiln status` ends with 0.
     fn says_whole(&self, pool: &Pool, index: &Index) -> bool {
-        let status = pool.survey(index, &mut RepairQueue::new(Rules::default()), 3_000).unwrap();
+        let status = survey(pool, index);
         let known = status.unreadable == 0 && !status.incomplete && status.unasked == 0;
         let here = status.nodes.iter().all(|node| node.present);
         known && here && status.whole == status.objects && status.unclaimed == 0
@@ -147,8 +146,7 @@ impl Life {
     fn look(&mut self) {
         let pool = self.world.pool();
         self.world.config = pool.config().clone();
-        let fresh = Index::in_memory().unwrap();
-        fresh.refresh(&pool, b"", &Silent).unwrap();
+        let fresh = self.world.index();
         self.kept.refresh(&pool, b"", &Silent).unwrap();
         if !self.says_whole(&pool, &fresh) && !self.says_whole(&pool, &self.kept) {
             return;

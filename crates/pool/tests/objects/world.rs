@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
     GetReport, GetRequest, Index, KeepRule, Membership, NodeConfig, NodeFile, Policy, Pool,
-    PoolConfig, PutReport, PutRequest, RecodeReport, RecodeRequest,
+    PoolConfig, PoolStatus, PutReport, PutRequest, RecodeReport, RecodeRequest, ScrubReport,
+    ScrubRequest,
 };
 use kiln_store::{
     Backend, Extensions, Locks, MemoryBackend, ReadAt, StagedBackend, StoreError, WriteLock,
@@ -32,6 +34,19 @@ pub fn settings() -> Settings<'static> {
     // How many processors there are is looked up once only: that takes longer than a small put.
     static DEFAULT: LazyLock<Settings<'static>> = LazyLock::new(|| Settings::new(&Silent));
     Settings { threads: 2, memory: 8 << 20, ..*DEFAULT }
+}
+
+/// A scrub at a moment without grace for what is left over.
+pub fn at_once(now_ms: u64) -> ScrubRequest<'static> {
+    ScrubRequest { now_ms, grace_ms: 0, ..ScrubRequest::default() }
+}
+
+pub fn scrub(pool: &Pool, index: &Index, req: &ScrubRequest<'_>) -> Result<ScrubReport, PoolError> {
+    pool.scrub(index, &mut RepairQueue::new(Rules::default()), req, &settings())
+}
+
+pub fn survey(pool: &Pool, index: &Index) -> PoolStatus {
+    pool.survey(index, &mut RepairQueue::new(Rules::default()), 3_000).unwrap()
 }
 
 thread_local! {
@@ -194,6 +209,25 @@ impl World {
             Ok(())
         };
         self.config = self.pool().members().change(false, &settings(), set).unwrap();
+    }
+
+    /// A new index of the pool as it is now.
+    pub fn index(&self) -> Index {
+        let index = Index::in_memory().unwrap();
+        self.refresh(&index);
+        index
+    }
+
+    pub fn refresh(&self, index: &Index) {
+        index.refresh(&self.pool(), b"", &Silent).unwrap();
+    }
+
+    pub fn scrub(&self, index: &Index, req: &ScrubRequest<'_>) -> ScrubReport {
+        scrub(&self.pool(), index, req).unwrap()
+    }
+
+    pub fn survey(&self, index: &Index) -> PoolStatus {
+        survey(&self.pool(), index)
     }
 
     /// Names of the pool's own files on a node.
