@@ -65,9 +65,9 @@ fn moments(all: u64) -> Vec<u64> {
 
 #[test]
 fn an_encode_is_finished_or_started_clean() {
-    let (codec, bytes, ears) = (codec(SPEC), object(), Ears::default());
+    let (codec, bytes) = (codec(SPEC), object());
     let run = |disk: &Disk| {
-        encode(&request(&codec, 1, false), &mut Known::new(&bytes), &disk.nodes, &settings(&ears))
+        encode(&request(&codec, 1, false), &mut Known::new(&bytes), &disk.nodes, &settings())
     };
     let disk = Disk::new(MemoryBackend::new());
     run(&disk).unwrap();
@@ -82,7 +82,7 @@ fn an_encode_is_finished_or_started_clean() {
             assert!(out == bytes);
         }
         let req = request(&codec, 2, false);
-        let again = encode(&req, &mut Known::new(&bytes), &world.nodes, &settings(&ears));
+        let again = encode(&req, &mut Known::new(&bytes), &world.nodes, &settings());
         match again {
             Ok(report) => resumed += u64::from(report.resumed_bytes > 0),
             // Only where everything was in place.
@@ -97,17 +97,17 @@ fn an_encode_is_finished_or_started_clean() {
 #[test]
 fn a_killed_encode_keeps_whole_segments() {
     // Killed, not powered off: what was written is there.
-    let (codec, bytes, ears) = (codec(SPEC), object(), Ears::default());
+    let (codec, bytes) = (codec(SPEC), object());
     let world = World::new(SPEC, SUB_CHUNK);
     let failing = FaultyBackend::new(world.stores[0].clone());
     let fault = Fault::new(FaultAction::Fail(ErrorKind::Other));
     failing.inject(fault.after(14 * 42).always());
     let nodes = [Node::new("disk", Arc::new(failing))];
     let req = request(&codec, 1, false);
-    encode(&req, &mut Known::new(&bytes), &nodes, &settings(&ears)).unwrap_err();
+    encode(&req, &mut Known::new(&bytes), &nodes, &settings()).unwrap_err();
     assert_eq!(world.files().len(), 14);
     let report =
-        encode(&request(&codec, 2, false), &mut Known::new(&bytes), &world.nodes, &settings(&ears));
+        encode(&request(&codec, 2, false), &mut Known::new(&bytes), &world.nodes, &settings());
     let report = report.unwrap();
     assert_eq!(report.resumed_bytes, 32 * STRIPE as u64);
     assert_eq!(report.run, "01".repeat(16));
@@ -116,33 +116,33 @@ fn a_killed_encode_keeps_whole_segments() {
 
 #[test]
 fn another_input_does_not_resume() {
-    let (codec, bytes, ears) = (codec(SPEC), object(), Ears::default());
+    let (codec, bytes) = (codec(SPEC), object());
     let disk = Disk::new(MemoryBackend::new());
     disk.cut_power_after(14 * 37);
     let req = request(&codec, 1, false);
-    encode(&req, &mut Known::new(&bytes), &disk.nodes, &settings(&ears)).unwrap_err();
+    encode(&req, &mut Known::new(&bytes), &disk.nodes, &settings()).unwrap_err();
     disk.faulty.heal();
     let other = data(bytes.len()).iter().map(|byte| byte ^ 0x55).collect::<Vec<_>>();
     let mut source = Known { identity: [3; 16], ..Known::new(&other) };
     let req = request(&codec, 2, false);
-    let report = encode(&req, &mut source, &disk.nodes, &settings(&ears)).unwrap();
+    let report = encode(&req, &mut source, &disk.nodes, &settings()).unwrap();
     assert_eq!(report.resumed_bytes, 0);
     disk.reboot(0).assert_whole(&other);
 }
 
 #[test]
 fn a_replacing_encode_leaves_the_old_or_the_new_object() {
-    let (codec, ears) = (codec(SPEC), Ears::default());
+    let codec = codec(SPEC);
     let (old, new) = (data(3 * STRIPE), data(2 * STRIPE + 9));
     let start = || {
         let disk = Disk::new(MemoryBackend::new());
         let req = request(&codec, 1, false);
-        encode(&req, &mut Known::new(&old), &disk.nodes, &settings(&ears)).unwrap();
+        encode(&req, &mut Known::new(&old), &disk.nodes, &settings()).unwrap();
         disk
     };
     let replace = |nodes: &[Node], run: u8| {
         let mut source = Known { identity: [5; 16], ..Known::new(&new) };
-        encode(&request(&codec, run, true), &mut source, nodes, &settings(&ears))
+        encode(&request(&codec, run, true), &mut source, nodes, &settings())
     };
     let disk = start();
     let before = disk.faulty.operations();
@@ -168,19 +168,19 @@ fn a_replacing_encode_leaves_the_old_or_the_new_object() {
 
 #[test]
 fn a_repair_is_finished_or_started_clean() {
-    let (codec, bytes, ears) = (codec(SPEC), object(), Ears::default());
+    let (codec, bytes) = (codec(SPEC), object());
     let lost = [3usize, 12];
     let start = || {
         let disk = Disk::new(MemoryBackend::new());
         let req = request(&codec, 1, false);
-        encode(&req, &mut Known::new(&bytes), &disk.nodes, &settings(&ears)).unwrap();
+        encode(&req, &mut Known::new(&bytes), &disk.nodes, &settings()).unwrap();
         let whole = World { stores: vec![disk.memory.clone()], ..disk.reboot(0) };
         lost.iter().for_each(|&index| disk.memory.remove(&name(index)).unwrap());
         (disk, whole)
     };
     let run = |disk: &Disk| {
         let set = discover(&disk.nodes, None)?;
-        repair(&set, &RepairRequest::default(), &settings(&ears))
+        repair(&set, &RepairRequest::default(), &settings())
     };
     let (disk, _) = start();
     let before = disk.faulty.operations();
@@ -198,7 +198,7 @@ fn a_repair_is_finished_or_started_clean() {
 
 #[test]
 fn a_killed_repair_keeps_whole_segments() {
-    let (codec, bytes, ears) = (codec(SPEC), object(), Ears::default());
+    let (codec, bytes) = (codec(SPEC), object());
     let world = World::new(SPEC, SUB_CHUNK);
     world.encode(&bytes);
     let shards = world.all();
@@ -209,7 +209,7 @@ fn a_killed_repair_keeps_whole_segments() {
     let fault = Fault::new(FaultAction::Fail(ErrorKind::Other)).named("04.kiln.repair");
     // Chunks of 37 stripes, then the disk is gone.
     failing.inject(fault.after(40).always());
-    repair(&set, &RepairRequest::default(), &settings(&ears)).unwrap_err();
+    repair(&set, &RepairRequest::default(), &settings()).unwrap_err();
     assert_eq!(world.files().len(), 14, "{:?}", world.files());
     let report = world.repair(&RepairRequest::default()).unwrap();
     let chunk = 256 * u64::from(SUB_CHUNK);
@@ -222,14 +222,14 @@ fn a_killed_repair_keeps_whole_segments() {
 
 #[test]
 fn a_recode_leaves_the_old_shards_or_the_new_ones() {
-    let (old, new, bytes, ears) = (codec(SPEC), codec("rs:8+5"), object(), Ears::default());
+    let (old, new, bytes) = (codec(SPEC), codec("rs:8+5"), object());
     let start = Disk::new(MemoryBackend::new());
     let req = request(&old, 1, false);
-    encode(&req, &mut Known::new(&bytes), &start.nodes, &settings(&ears)).unwrap();
+    encode(&req, &mut Known::new(&bytes), &start.nodes, &settings()).unwrap();
     start.memory.remove(&kiln_stripe::names::shard(NAME, 3)).unwrap();
     let run = |nodes: &[Node]| {
         let set = discover(nodes, Some(NAME))?;
-        recode(&set, &new, [2; 16], &settings(&ears))
+        recode(&set, &new, [2; 16], &settings())
     };
     let disk = Disk::new(start.memory.crash(0));
     let (report, read) = run(&disk.nodes).unwrap().unwrap();

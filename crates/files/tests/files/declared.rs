@@ -45,8 +45,7 @@ fn work_is_bounded_by_what_files_hold() {
         (0..world.n()).for_each(|index| world.put(index, declared(&shards[index], len)));
         let (places, nodes) = counted(&world);
         let set = discover(&nodes, None).unwrap();
-        let ears = Ears::default();
-        let report = verify(&set, Depth::Parity, &settings(&ears)).unwrap();
+        let report = verify(&set, Depth::Parity, &settings()).unwrap();
         let all = (1u64 << 53).div_ceil(world.stripe() as u64);
         assert_eq!((report.stripes, report.recoverable), (all, false));
         assert_eq!(report.unrecoverable_stripes.first(), Some(&stripes));
@@ -58,10 +57,10 @@ fn work_is_bounded_by_what_files_hold() {
             PoolError::StripeLost { stripe, .. } => assert_eq!(stripe, stripes),
             other => panic!("{other}"),
         };
-        lost(decode(&set, &mut Vec::new(), &settings(&ears)).map(drop));
+        lost(decode(&set, &mut Vec::new(), &settings()).map(drop));
         for dry_run in [true, false] {
             let req = RepairRequest { dry_run, ..RepairRequest::default() };
-            lost(repair(&set, &req, &settings(&ears)).map(drop));
+            lost(repair(&set, &req, &settings()).map(drop));
         }
         // A look at a shard, and what is read of each stripe that is there, three times.
         for place in &places {
@@ -79,7 +78,7 @@ fn one_long_shard_is_read_to_its_end_alone() {
     world.put(0, declared(&shards[0], 4096));
     world.put(1, declared(&shards[1], shards[1].len() - 1));
     let (places, nodes) = counted(&world);
-    let report = verify(&discover(&nodes, None).unwrap(), Depth::Data, &settings(&Ears::default()));
+    let report = verify(&discover(&nodes, None).unwrap(), Depth::Data, &settings());
     // The last segment declares to be a full one, and is not.
     assert_eq!(report.unwrap().unrecoverable_stripes.first(), Some(&8192));
     assert!(places[0].operations() < 10 && places[1].operations() < 2 * 8192 + 20);
@@ -106,12 +105,12 @@ fn holes_of_sparse_files_take_no_time() {
     }
     let nodes = [Node::new("here", Arc::new(place.clone()) as Arc<dyn Backend>)];
     let set = discover(&nodes, None).unwrap();
-    let report = verify(&set, Depth::Data, &settings(&Ears::default())).unwrap();
+    let report = verify(&set, Depth::Data, &settings()).unwrap();
     assert_eq!((report.recoverable, report.stripes), (false, 1 << 49));
     assert_eq!(report.unrecoverable_stripes.first(), Some(&4096));
     assert!(place.operations() < 8 * 4096, "{} operations", place.operations());
     let req = RepairRequest { dry_run: true, ..RepairRequest::default() };
-    let error = repair(&set, &req, &settings(&Ears::default())).unwrap_err();
+    let error = repair(&set, &req, &settings()).unwrap_err();
     assert!(matches!(error, PoolError::StripeLost { stripe: 4096, .. }), "{error}");
 }
 

@@ -26,9 +26,8 @@ fn a_full_disk_at_any_point_of_encode_leaves_nothing() {
         let world = World::new("rs:4+2", 64);
         let (disk, nodes) = faulty(&world);
         disk.limit_space(space);
-        let ears = Ears::default();
         let mut source = Known::new(&bytes);
-        let error = encode(&world.request(), &mut source, &nodes, &settings(&ears)).unwrap_err();
+        let error = encode(&world.request(), &mut source, &nodes, &settings()).unwrap_err();
         let PoolError::Store(store) = &error else { panic!("{error}") };
         assert!(store.is_full() && error.kind() == Kind::Io);
         assert!(world.files().is_empty(), "{space}: {:?}", world.files());
@@ -47,8 +46,7 @@ fn a_full_disk_at_any_point_of_repair_touches_nothing() {
         let (disk, nodes) = faulty(&world);
         disk.limit_space(space);
         let set = discover(&nodes, None).unwrap();
-        let ears = Ears::default();
-        let error = repair(&set, &RepairRequest::default(), &settings(&ears)).unwrap_err();
+        let error = repair(&set, &RepairRequest::default(), &settings()).unwrap_err();
         assert!(error.to_string().contains("space"), "{error}");
         assert_eq!(world.files().len(), 4, "{space}: {:?}", world.files());
         assert!(world.decode().unwrap().0 == bytes);
@@ -72,9 +70,8 @@ fn a_disk_that_garbles_what_is_repaired_replaces_nothing() {
         let flip = Fault::new(FaultAction::Flip { offset, mask: 8 }).on(Operation::Write);
         disk.inject(flip.named("05.kiln.repair"));
         let set = discover(&nodes, None).unwrap();
-        let ears = Ears::default();
         let req = RepairRequest { scan: true, ..RepairRequest::default() };
-        let error = repair(&set, &req, &settings(&ears)).unwrap_err();
+        let error = repair(&set, &req, &settings()).unwrap_err();
         assert!(error.kind() == Kind::Refused && error.to_string().contains("return"), "{error}");
         assert_eq!(world.files().len(), 5, "{:?}", world.files());
         assert!(world.stores[0].bytes(&name(5)).unwrap() == damaged);
@@ -93,9 +90,8 @@ fn an_unwritable_node_stops_an_encode_before_anything_is_in_place() {
         let fault = Fault::new(FaultAction::Fail(ErrorKind::PermissionDenied));
         disk.inject(fault.on(Operation::Create).always());
         nodes[index] = Node::new("locked", Arc::new(disk));
-        let ears = Ears::default();
         let mut source = Known::new(b"some bytes");
-        let error = encode(&world.request(), &mut source, &nodes, &settings(&ears)).unwrap_err();
+        let error = encode(&world.request(), &mut source, &nodes, &settings()).unwrap_err();
         assert_eq!(error.kind(), Kind::Io);
         assert!(world.files().is_empty());
     }
@@ -106,9 +102,8 @@ fn a_sync_that_fails_is_a_failure() {
     let world = World::new("rs:4+2", 64);
     let (disk, nodes) = faulty(&world);
     disk.inject(Fault::new(FaultAction::Fail(ErrorKind::Other)).on(Operation::Sync).after(3));
-    let ears = Ears::default();
     let mut source = Known::new(b"some bytes");
-    encode(&world.request(), &mut source, &nodes, &settings(&ears)).unwrap_err();
+    encode(&world.request(), &mut source, &nodes, &settings()).unwrap_err();
     assert!(world.files().is_empty());
 }
 
@@ -146,8 +141,7 @@ fn an_input_that_changes_or_fails_leaves_nothing() {
         let world = World::new("rs:4+2", 64);
         let mut source = Liar(Known::new(&bytes), bytes.len() as u64);
         change(&mut source.0);
-        let ears = Ears::default();
-        let end = encode(&world.request(), &mut source, &world.nodes, &settings(&ears));
+        let end = encode(&world.request(), &mut source, &world.nodes, &settings());
         let error = end.unwrap_err();
         assert!(
             matches!(error, PoolError::Changed { .. } | PoolError::Input { .. }),
@@ -165,9 +159,8 @@ fn a_second_encode_is_refused_unless_told() {
     let error = world.try_encode(&bytes).unwrap_err();
     assert!(error.kind() == Kind::Refused && error.to_string().contains("already encoded"));
     let other = data(2000);
-    let ears = Ears::default();
     let mut source = Known { identity: [4; 16], ..Known::new(&other) };
-    let end = encode(&world.request(), &mut source, &world.nodes, &settings(&ears));
+    let end = encode(&world.request(), &mut source, &world.nodes, &settings());
     assert!(end.unwrap_err().to_string().contains("6 shards of \"object\" are here"));
     world.assert_whole(&bytes);
     // Fewer shards than before: the others go.
@@ -179,7 +172,7 @@ fn a_second_encode_is_refused_unless_told() {
         ..world.request()
     };
     source.at = 0;
-    encode(&req, &mut source, &world.nodes, &settings(&ears)).unwrap();
+    encode(&req, &mut source, &world.nodes, &settings()).unwrap();
     assert_eq!(world.files(), [name(0), name(1)]);
     assert!(world.decode().unwrap().0 == other);
 }
@@ -211,8 +204,8 @@ fn a_read_error_of_a_helper_is_an_erasure() {
         Fault::new(FaultAction::Fail(ErrorKind::Other)).on(Operation::Read).named("02").after(4),
     );
     let set = discover(&nodes, None).unwrap();
-    let (mut out, ears) = (Vec::new(), Ears::default());
-    kiln_files::decode(&set, &mut out, &settings(&ears)).unwrap();
+    let mut out = Vec::new();
+    kiln_files::decode(&set, &mut out, &settings()).unwrap();
     assert!(out == bytes);
 }
 
@@ -229,8 +222,7 @@ fn an_output_that_fails_is_an_output_error() {
     }
     let world = World::new("rs:4+2", 64);
     world.encode(&data(30_000));
-    let ears = Ears::default();
     let set = discover(&world.nodes, None).unwrap();
-    let error = kiln_files::decode(&set, &mut Full, &settings(&ears)).unwrap_err();
+    let error = kiln_files::decode(&set, &mut Full, &settings()).unwrap_err();
     assert!(matches!(error, PoolError::Output { .. }), "{error}");
 }

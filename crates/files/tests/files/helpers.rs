@@ -1,12 +1,12 @@
 //! A small world: memory nodes, data, and short ways to call everything.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use kiln_code::Codec;
 use kiln_files::{EncodeRequest, RepairRequest, decode, discover, encode, repair, verify};
 use kiln_store::{Backend, MemoryBackend};
 use kiln_stripe::{
-    DecodeReport, EncodeReport, Node, Observer, PoolError, RepairReport, Settings, Source,
+    DecodeReport, EncodeReport, Node, PoolError, RepairReport, Settings, Silent, Source,
     StreamSource, VerifyReport,
 };
 
@@ -24,16 +24,6 @@ pub fn data(len: usize) -> Vec<u8> {
 
 pub fn codec(spec: &str) -> Codec {
     Codec::new(&spec.parse().unwrap()).unwrap()
-}
-
-/// Remembers warnings.
-#[derive(Default)]
-pub struct Ears(pub Mutex<Vec<String>>);
-
-impl Observer for Ears {
-    fn warn(&self, message: &str) {
-        self.0.lock().unwrap().push(message.to_owned());
-    }
 }
 
 /// A source in memory that has an identity, as a file has.
@@ -101,8 +91,8 @@ pub fn nodes_over(stores: &[Arc<MemoryBackend>]) -> Vec<Node> {
     each.map(|(i, store)| Node::new(format!("n{i}"), store.clone() as Arc<dyn Backend>)).collect()
 }
 
-pub fn settings(observer: &dyn Observer) -> Settings<'_> {
-    Settings { threads: 2, memory: 8 << 20, ..Settings::new(observer) }
+pub fn settings() -> Settings<'static> {
+    Settings { threads: 2, memory: 8 << 20, ..Settings::new(&Silent) }
 }
 
 impl World {
@@ -147,30 +137,27 @@ impl World {
     }
 
     pub fn try_encode(&self, bytes: &[u8]) -> Result<EncodeReport, PoolError> {
-        let ears = Ears::default();
-        encode(&self.request(), &mut Known::new(bytes), &self.nodes, &settings(&ears))
+        encode(&self.request(), &mut Known::new(bytes), &self.nodes, &settings())
     }
 
     pub fn encode_stream(&self, bytes: &[u8]) -> EncodeReport {
-        let ears = Ears::default();
         let mut source = StreamSource::new(bytes);
-        encode(&self.request(), &mut source, &self.nodes, &settings(&ears)).unwrap()
+        encode(&self.request(), &mut source, &self.nodes, &settings()).unwrap()
     }
 
     pub fn decode(&self) -> Result<(Vec<u8>, DecodeReport), PoolError> {
-        let ears = Ears::default();
         let mut out = Vec::new();
         let set = discover(&self.nodes, None)?;
-        let report = decode(&set, &mut out, &settings(&ears))?;
+        let report = decode(&set, &mut out, &settings())?;
         Ok((out, report))
     }
 
     pub fn verify(&self, depth: Depth) -> Result<VerifyReport, PoolError> {
-        verify(&discover(&self.nodes, None)?, depth, &settings(&Ears::default()))
+        verify(&discover(&self.nodes, None)?, depth, &settings())
     }
 
     pub fn repair(&self, req: &RepairRequest) -> Result<RepairReport, PoolError> {
-        repair(&discover(&self.nodes, None)?, req, &settings(&Ears::default()))
+        repair(&discover(&self.nodes, None)?, req, &settings())
     }
 
     pub fn store(&self, index: usize) -> &MemoryBackend {

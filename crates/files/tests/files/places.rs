@@ -22,7 +22,7 @@ fn other_run() -> (World, Vec<u8>) {
     let world = World::new("rs:4+2", 64);
     let bytes = data(4000);
     let req = EncodeRequest { run: [8; 16], ..world.request() };
-    encode(&req, &mut Known::new(&bytes), &world.nodes, &settings(&Ears::default())).unwrap();
+    encode(&req, &mut Known::new(&bytes), &world.nodes, &settings()).unwrap();
     (world, bytes)
 }
 
@@ -119,13 +119,12 @@ fn of_two_copies_the_good_one_is_taken() {
 fn several_objects_want_a_name() {
     let (world, bytes) = world();
     let req = EncodeRequest { object: "zebra", run: [9; 16], ..world.request() };
-    let ears = Ears::default();
-    encode(&req, &mut Known::new(b"stripes"), &world.nodes, &settings(&ears)).unwrap();
+    encode(&req, &mut Known::new(b"stripes"), &world.nodes, &settings()).unwrap();
     let error = discover(&world.nodes, None).unwrap_err();
     assert!(error.to_string().ends_with("object, zebra"), "{error}");
     let set = discover(&world.nodes, Some("object")).unwrap();
     let mut out = Vec::new();
-    kiln_files::decode(&set, &mut out, &settings(&ears)).unwrap();
+    kiln_files::decode(&set, &mut out, &settings()).unwrap();
     assert!(out == bytes);
     let error = discover(&world.nodes, Some("lion")).unwrap_err();
     assert!(matches!(error, PoolError::NotFound { .. }), "{error}");
@@ -192,8 +191,7 @@ fn shards_live_in_buckets_that_copy_and_lock() {
         // The second time over what is there.
         let bytes: Vec<u8> = data(3000).into_iter().map(|byte| byte ^ seed).collect();
         let req = EncodeRequest { run: [seed; 16], replace: true, ..world.request() };
-        let ears = Ears::default();
-        encode(&req, &mut Known::new(&bytes), &world.nodes, &settings(&ears)).unwrap();
+        encode(&req, &mut Known::new(&bytes), &world.nodes, &settings()).unwrap();
         assert!(world.decode().unwrap().0 == bytes);
         for (at, bucket) in buckets.iter().enumerate() {
             assert_eq!(bucket.list().unwrap(), [name(at)]);
@@ -224,9 +222,9 @@ fn shards_live_in_buckets_that_copy_and_lock() {
 #[test]
 fn a_place_that_cannot_hold_shards_is_refused_before_a_byte_moves() {
     let (world, nodes, _) = with_a_bucket(Bucket::reads_only());
-    let (bytes, ears) = (data(3000), Ears::default());
+    let bytes = data(3000);
     let req = world.request();
-    let error = encode(&req, &mut Known::new(&bytes), &nodes, &settings(&ears)).unwrap_err();
+    let error = encode(&req, &mut Known::new(&bytes), &nodes, &settings()).unwrap_err();
     assert_incapable(&error);
     assert!(nodes.iter().all(|node| node.store.list().unwrap().is_empty()));
 }

@@ -23,8 +23,7 @@ fn bare_chunks_come_back_after_any_loss() {
         for size in [0, 1, 399, 400, 401, 2000] {
             let world = World::new(spec, 1);
             let bytes = data(size);
-            let ears = Ears::default();
-            let settings = settings(&ears);
+            let settings = settings();
             let req = request(&world, Some(chunk), size);
             let source = &mut StreamSource::new(&bytes[..]);
             let report = encode_raw(&req, source, &world.nodes, &settings).unwrap();
@@ -55,10 +54,9 @@ fn bare_chunks_come_back_after_any_loss() {
 fn data_chunks_hold_the_input_as_it_is() {
     let world = World::new("rs:4+2", 1);
     let bytes = data(1000);
-    let ears = Ears::default();
     let req = request(&world, Some(50), 1000);
     let source = &mut StreamSource::new(&bytes[..]);
-    encode_raw(&req, source, &world.nodes, &settings(&ears)).unwrap();
+    encode_raw(&req, source, &world.nodes, &settings()).unwrap();
     for (index, file) in all(&world)[..4].iter().enumerate() {
         for (stripe, chunk) in file.chunks(50).enumerate() {
             assert!(*chunk == bytes[(stripe * 4 + index) * 50..][..50]);
@@ -70,8 +68,7 @@ fn data_chunks_hold_the_input_as_it_is() {
 fn without_a_chunk_size_small_objects_are_one_small_stripe() {
     let world = World::new("clay:4+2", 1);
     let bytes = data(1000);
-    let ears = Ears::default();
-    let settings = settings(&ears);
+    let settings = settings();
     let req = request(&world, None, 1000);
     // A stream and a file of known size give the same.
     encode_raw(&req, &mut StreamSource::new(&bytes[..]), &world.nodes, &settings).unwrap();
@@ -90,8 +87,7 @@ fn without_a_chunk_size_small_objects_are_one_small_stripe() {
 #[test]
 fn what_does_not_fit_is_said() {
     let world = World::new("clay:4+2", 1);
-    let ears = Ears::default();
-    let settings = settings(&ears);
+    let settings = settings();
     let bytes = data(1000);
     let bad = request(&world, Some(100), 1000);
     let source = &mut Known::new(&bytes);

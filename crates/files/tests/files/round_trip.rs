@@ -109,8 +109,7 @@ fn requests_that_make_no_sense_are_refused() {
     for (object, sub_chunk) in [("", 16), (".x", 16), ("a/b", 16), ("x", 0), ("x", u32::MAX)] {
         let req =
             kiln_files::EncodeRequest { object, sub_chunk: Some(sub_chunk), ..world.request() };
-        let ears = Ears::default();
-        let settings = settings(&ears);
+        let settings = settings();
         let end = kiln_files::encode(&req, &mut Known::new(b"abc"), &world.nodes, &settings);
         assert!(end.is_err(), "{object:?} {sub_chunk}");
     }
