@@ -260,7 +260,7 @@ fn together<T>(items: &[T], bytes_of: impl Fn(&T) -> u64) -> impl Iterator<Item 
 }
 
 /// Does something for each item, many at a time; results come in their order.
-fn at_once<T: Sync, R: Send>(items: &[T], body: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub fn at_once<T: Sync, R: Send>(items: &[T], body: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let done = in_parallel(None, items.iter().collect(), |_, item| Ok::<_, Infallible>(body(item)));
     done.unwrap_or_else(|never| match never {})
 }

@@ -74,18 +74,25 @@ pub struct Get {
 
 impl Get {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        let object = match self.at {
-            Some(at) => self.pool.object_at(&self.name, at, setup)?,
-            None => self.name.clone(),
+        let (opened, object) = match self.at {
+            Some(at) => {
+                let (pool, object) = self.pool.object_at(&self.name, at, setup)?;
+                (Some(pool), object)
+            }
+            None => (None, self.name.clone()),
         };
         // First see whether there is anything to get, then touch the output.
         let is_folder = Cell::new(false);
-        let found = self.pool.open_for(setup, |pool| {
+        let look = |pool: &Pool| {
             pool.manifest(&object).inspect_err(|error| {
                 is_folder
                     .set(matches!(error, PoolError::NoObject { .. }) && folder(pool, &self.name));
             })
-        });
+        };
+        let found = match opened {
+            Some(pool) => look(&pool).map(|manifest| (pool, manifest)).map_err(Failure::from),
+            None => self.pool.open_for(setup, look),
+        };
         if is_folder.get() && found.is_err() {
             let name = self.name.trim_end_matches('/');
             setup.observer.warn(&format!("{name:?} is a folder; kiln cp pool:{name} TO copies it"));

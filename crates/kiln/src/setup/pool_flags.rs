@@ -282,15 +282,17 @@ impl PoolFlags {
         }
     }
 
-    /// The name by which the version of an object is read that was in force at a time.
+    /// Opens the pool; returns with it the name that reads the version in force at a time.
     ///
     /// # Errors
     /// [`PoolError::NoObject`]; as [`PoolFlags::index`].
-    pub fn object_at(&self, name: &str, at: u64, setup: &Setup) -> Result<String, Failure> {
+    pub fn object_at(&self, name: &str, at: u64, setup: &Setup) -> Result<(Pool, String), Failure> {
         let pool = self.open(setup)?;
         let versions = self.index_to_list(&pool, setup)?.versions_of(name)?;
-        let then = versions.into_iter().find(|one| one.was_at(at)).map(|one| one.object);
-        then.ok_or_else(|| PoolError::NoObject { name: format!("{name} at that time") }.into())
+        match versions.into_iter().find(|one| one.was_at(at)) {
+            Some(then) => Ok((pool, then.object)),
+            None => Err(PoolError::NoObject { name: format!("{name} at that time") }.into()),
+        }
     }
 
     /// Keeps other changes of the description, or other repairs, out until it is dropped.

@@ -11,7 +11,7 @@ use crate::exit::{Exit, Failure};
 use crate::print::count;
 use crate::setup::{PoolFlags, Setup, moment};
 use crate::transfer::pool_tree::PoolTree;
-use crate::transfer::{Report, Transfer, refuse_reserved};
+use crate::transfer::{Report, Transfer, at_once, refuse_reserved};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
@@ -50,11 +50,14 @@ impl Undelete {
         // Objects that are still in force need nothing.
         tree.objects.retain(|_, object| object.past.is_some());
         let mut kept = BTreeMap::new();
-        for (name, object) in &tree.objects {
-            if !force && pool.writer().has(name)? {
+        let names: Vec<&String> = tree.objects.keys().filter(|_| !force).collect();
+        for (name, is_there) in names.iter().zip(at_once(&names, |name| pool.writer().has(name))) {
+            if is_there? {
                 let what = format!("object {name:?} is there");
                 return Err(PoolError::Exists { what }.into());
             }
+        }
+        for (name, object) in &tree.objects {
             let past = object.past.as_deref().unwrap_or(name);
             kept.insert(past, (name.clone(), object.entry.as_ref()));
         }
