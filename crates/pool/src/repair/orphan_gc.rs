@@ -9,36 +9,34 @@ use kiln_stripe::{Result, Settings};
 use crate::Listed;
 use crate::data::shards::Member;
 use crate::data::shards::ObjectShards;
-use crate::index::Index;
 use crate::layout::{Body, Place, Placed, place};
 use crate::manifest::commit::{Change, places};
 use crate::manifest::quorum::Found;
 use crate::manifest::store::ManifestStore;
+use crate::map::cluster_map::ClusterMap;
 use crate::map::meta_files::epoch_of;
 use crate::map::presence::is_marked;
-use crate::repair::repairer::Repairer;
-use crate::repair::scrub::{ScrubReport, ScrubRequest};
+use crate::members::membership::Membership;
+use crate::repair::scrub::Scrub;
 use crate::repair::unreferenced_shards::{Stray, Strays};
 use crate::{Key, Manifest, NodeFile};
 
-impl Repairer<'_> {
+impl Scrub<'_> {
     /// A file in quarantine: it returns to its place if it is asked for again and nothing is there,
     /// and goes when its time is over.
     pub(crate) fn leave_quarantine(
-        &self,
+        &mut self,
         at: usize,
         file: &NodeFile,
         since: u64,
         found: &Found,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
     ) -> Result<()> {
         let (store, node) = (self.map.usable(at)?, &self.map.nodes[at].config.id);
         if let (NodeFile::QuarantinedShard { key, run, index, .. }, Some(manifest)) =
             (file, &found.newest)
             && manifest.run == *run
             && places(manifest).any(|(i, id)| i == *index && id == node)
-            && !req.dry_run
+            && !self.req.dry_run
         {
             let shard = NodeFile::Shard { key: *key, run: *run, index: *index }.name();
             let shards = ObjectShards::open(self.map, manifest)?;
@@ -47,8 +45,8 @@ impl Repairer<'_> {
                 return Ok(());
             }
         }
-        if since.saturating_add(req.grace_ms) > req.now_ms || req.dry_run {
-            report.quarantined += 1;
+        if since.saturating_add(self.req.grace_ms) > self.req.now_ms || self.req.dry_run {
+            self.report.quarantined += 1;
             return Ok(());
         }
         store.remove(&file.name())?;
@@ -57,19 +55,12 @@ impl Repairer<'_> {
 
     /// Makes objects again of which no manifest is left, only shards: what suffices to decode, and
     /// is more than a removal leaves behind while m nodes are unavailable, was not removed.
-    pub(crate) fn restore(
-        &self,
-        strays: &Strays,
-        index: &Index,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
+    pub(crate) fn restore(&mut self, strays: &Strays) -> Result<()> {
         for ((key, run), shards) in strays.lost() {
-            let Some(manifest) = self.manifest_of(key, run, shards, req)? else { continue };
+            let Some(manifest) = self.manifest_of(key, run, shards)? else { continue };
             if self.map.config.seals().is_strict() {
-                report.unproven += 1;
-                settings.observer.warn(&format!(
+                self.report.unproven += 1;
+                self.settings.observer.warn(&format!(
                     "object {:?}: no copy of its manifest is left, {} shards are; the pool is \
                      sealed, and shards cannot prove whose they are: look at them, and put the \
                      object again",
@@ -78,14 +69,14 @@ impl Repairer<'_> {
                 ));
                 continue;
             }
-            report.restored += 1;
-            if req.dry_run {
+            self.report.restored += 1;
+            if self.req.dry_run {
                 continue;
             }
             let change = Change {
                 key: *key,
                 name: &manifest.name,
-                now_ms: req.now_ms,
+                now_ms: self.req.now_ms,
                 thorough: true,
                 keeps: false,
                 staged_shards: &[],
@@ -93,21 +84,21 @@ impl Repairer<'_> {
             // They were just put in quarantine.
             for &(at_index, at) in shards {
                 let file = NodeFile::Shard { key: *key, run: *run, index: at_index };
-                if let Some(kept) = file.quarantined(req.now_ms) {
+                if let Some(kept) = file.quarantined(self.req.now_ms) {
                     move_file(self.map.usable(at)?, &kept.name(), &file.name())?;
                 }
             }
-            let committed = self.manifests.commit(&change, settings, |now| {
+            let committed = self.manifests.commit(&change, self.settings, |now| {
                 Ok(now.newest.is_none().then(|| manifest.clone()))
             })?;
             if let Some(manifest) = committed {
-                settings.observer.warn(&format!(
+                self.settings.observer.warn(&format!(
                     "object {:?}: no copy of its manifest was left; it was made again from {} \
                      shards",
                     manifest.name,
                     shards.len()
                 ));
-                index.store(&[(*key, Listed::of(&manifest))])?;
+                self.index.store(&[(*key, Listed::of(&manifest))])?;
             }
         }
         Ok(())
@@ -115,18 +106,13 @@ impl Repairer<'_> {
 
     /// Returns what the manifest of these shards must have been; `None` when they are too few to
     /// tell.
-    fn manifest_of(
-        &self,
-        key: &Key,
-        run: &[u8; 16],
-        shards: &[Stray],
-        req: &ScrubRequest<'_>,
-    ) -> Result<Option<Manifest>> {
+    fn manifest_of(&self, key: &Key, run: &[u8; 16], shards: &[Stray]) -> Result<Option<Manifest>> {
         let mut known: Option<(kiln_store::ShardInfo, u64, Vec<kiln_store::Digest>)> = None;
         let mut sound: BTreeMap<u16, usize> = BTreeMap::new();
         for &(index, at) in shards {
             let file = NodeFile::Shard { key: *key, run: *run, index };
-            let kept = file.quarantined(req.now_ms).filter(|_| !req.dry_run).unwrap_or(file);
+            let kept =
+                file.quarantined(self.req.now_ms).filter(|_| !self.req.dry_run).unwrap_or(file);
             let Ok(reader) = ShardReader::open(self.map.usable(at)?, &kept.name()) else {
                 continue;
             };
@@ -170,7 +156,7 @@ impl Repairer<'_> {
             name: info.object.clone(),
             version: 0,
             run: *run,
-            created_ms: req.now_ms,
+            created_ms: self.req.now_ms,
             size,
             copies: Vec::new(),
             kept: None,
@@ -188,33 +174,27 @@ impl Repairer<'_> {
 
     /// Sees to it that removals are known on as many homes as objects are: where a copy of a
     /// tombstone is lost, an older version would be the newest one some day.
-    pub(crate) fn scrub_tombstones(
-        &self,
-        index: &Index,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
-        for listed in index.tombstones()? {
+    pub(crate) fn tombstones(&mut self) -> Result<()> {
+        for listed in self.index.tombstones()? {
             let key = Key::of(&listed.name)?;
             let renewed = self.manifests.look_at_all(&key, &listed.name).and_then(|found| {
                 let Some(manifest) = &found.newest else { return Ok(None) };
                 let lacking = self.manifest_health(&found, manifest, &key).under_replicated;
-                if lacking && !req.dry_run {
-                    self.renew(key, manifest, req.now_ms, settings)?;
+                if lacking && !self.req.dry_run {
+                    self.renew(key, manifest, self.req.now_ms, self.settings)?;
                 }
-                Ok((lacking && !req.dry_run).then_some(()))
+                Ok((lacking && !self.req.dry_run).then_some(()))
             });
             match renewed {
                 Ok(None) => {}
                 Ok(Some(())) => {
                     let newest = self.manifests.ask(&key, true)?.newest;
                     let entry = newest.map(|manifest| (key, Listed::of(&manifest)));
-                    index.store(entry.as_slice())?;
+                    self.index.store(entry.as_slice())?;
                 }
                 Err(error) => {
-                    report.under_replicated += 1;
-                    settings.observer.warn(&error.to_string());
+                    self.report.under_replicated += 1;
+                    self.settings.observer.warn(&error.to_string());
                 }
             }
         }
@@ -223,58 +203,45 @@ impl Repairer<'_> {
 
     /// Ends a scrub of everything: the map is settled if all is in place, and removals are
     /// forgotten once nothing can contradict them.
-    pub(crate) fn finish_scrub(
-        &self,
-        strays: &Strays,
-        index: &Index,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
-        if req.dry_run {
+    pub(crate) fn finish(&mut self, strays: &Strays) -> Result<()> {
+        if self.req.dry_run {
             return Ok(());
         }
-        self.readmit(req, report, settings);
+        self.readmit();
         let mut settled = None;
-        if report.under_replicated == 0 && self.map.is_backfilling() {
-            settled = self.members.settle_now(settings)?;
+        if self.report.under_replicated == 0 && self.map.is_backfilling() {
+            settled = self.members.settle_now(self.settings)?;
         }
-        if report.under_replicated > 0 {
+        if self.report.under_replicated > 0 {
             return Ok(());
         }
         let pool = settled.map(|map| self.map.with_config(map));
-        Repairer::new(pool.as_ref().unwrap_or(self.map))
-            .drop_tombstones(strays, index, report, settings)
+        self.drop_tombstones(pool.as_ref().unwrap_or(self.map), strays)
     }
 
     /// Gives the map to nodes that did not get it when it was changed, which succeeds without them:
     /// from now on an older one says that a disk was rolled back, and what such disks alone have is
     /// not accepted (seed 24000 of the simulator lost an object by that).
-    fn tell_all(&self, settings: &Settings<'_>) -> Result<()> {
-        let knows = |store| epoch_of(store, &self.map.config).ok().flatten();
-        let behind: Vec<usize> = (self.map.present())
-            .filter(|(_, store)| knows(*store) != Some(self.map.config.revision))
+    fn tell_all(map: &ClusterMap, settings: &Settings<'_>) -> Result<()> {
+        let (members, knows) =
+            (Membership::new(map), |store| epoch_of(store, &map.config).ok().flatten());
+        let behind: Vec<usize> = (map.present())
+            .filter(|(_, store)| knows(*store) != Some(map.config.revision))
             .map(|(at, _)| at)
             .collect();
-        behind.into_iter().try_for_each(|at| self.members.tell(at, settings))
+        behind.into_iter().try_for_each(|at| members.tell(at, settings))
     }
 
     /// Tombstones go once all nodes are available and nothing older is left on them, shards
     /// neither: without a tombstone they are those of an object whose manifest was lost, and made
     /// one again (seed 2201 of the simulator got a removed object back by that). Versions up to
     /// theirs are below the pool's floor then: a disk of before brings nothing back.
-    fn drop_tombstones(
-        &self,
-        strays: &Strays,
-        index: &Index,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
-        if !self.map.config.is_settled() || !self.map.away().is_empty() {
+    fn drop_tombstones(&mut self, map: &ClusterMap, strays: &Strays) -> Result<()> {
+        if !map.config.is_settled() || !map.away().is_empty() {
             return Ok(());
         }
         let mut tombstones = Vec::new();
-        for listed in index.tombstones()? {
+        for listed in self.index.tombstones()? {
             if !strays.may_have(&Key::of(&listed.name)?) {
                 tombstones.push(listed);
             }
@@ -283,19 +250,19 @@ impl Repairer<'_> {
             return Ok(());
         };
         let emptied = |(_, store): (usize, &dyn Backend)| !is_marked(store);
-        if self.map.present().any(emptied) {
+        if map.present().any(emptied) {
             return Ok(());
         }
         // All nodes are there: who has an older map after this was rolled back.
-        let pool = self.map.with_config(self.members.change(false, settings, |next| {
+        let pool = map.with_config(Membership::new(map).change(false, self.settings, |next| {
             (next.floor, next.floored) = (floor.max(next.floor), next.revision);
             Ok(())
         })?);
-        Repairer::new(&pool).tell_all(settings)?;
+        Self::tell_all(&pool, self.settings)?;
         let mut forgotten = Vec::new();
         for listed in tombstones {
             let key = Key::of(&listed.name)?;
-            let _locks = pool.lock(pool.config.homes_now(&key).positions(), settings)?;
+            let _locks = pool.lock(pool.config.homes_now(&key).positions(), self.settings)?;
             let found = ManifestStore::new(&pool).ask(&key, true)?;
             let removed = found.newest.as_ref().is_none_or(|manifest| {
                 !manifest.body.is_data() && manifest.version <= pool.config.floor
@@ -303,7 +270,7 @@ impl Repairer<'_> {
             if !removed || !found.certain {
                 let newest = found.newest.filter(|_| found.certain);
                 let known = newest.map(|manifest| (key, Listed::of(&manifest)));
-                index.store(known.as_slice())?;
+                self.index.store(known.as_slice())?;
                 continue;
             }
             let name = NodeFile::Manifest { key }.name();
@@ -317,9 +284,9 @@ impl Repairer<'_> {
             for at in &found.copies {
                 pool.usable(*at)?.remove(&name)?;
             }
-            report.forgotten += 1;
+            self.report.forgotten += 1;
             forgotten.push(listed.name);
         }
-        index.forget(&forgotten)
+        self.index.forget(&forgotten)
     }
 }

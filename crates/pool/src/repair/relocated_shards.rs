@@ -3,64 +3,53 @@
 //! machine then. So a scrub looks where they are, and brings them back.
 
 use kiln_store::{Backend, Located, StoreError, write_whole};
+use kiln_stripe::Result;
 use kiln_stripe::names::{DESCRIPTION, IDENTITY};
-use kiln_stripe::{Result, Settings};
 
+use crate::NodeFile;
 use crate::layout::MAX_MANIFEST;
 use crate::map::meta_files::read_small;
-use crate::repair::repairer::Repairer;
-use crate::{NodeFile, ScrubReport, ScrubRequest};
+use crate::repair::scrub::Scrub;
 
-impl Repairer<'_> {
+impl Scrub<'_> {
     /// Looks where the files of all nodes are, and but for `dry` runs brings back what is
     /// elsewhere. What fails is said; the next scrub tries again.
-    pub(crate) fn bring_back(
-        &self,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) {
+    pub(crate) fn bring_back(&mut self) {
         for (at, store) in self.map.present() {
             let astray = match astray(store) {
                 Ok(astray) => astray,
                 Err(error) => {
-                    settings.observer.warn(&error.to_string());
+                    self.settings.observer.warn(&error.to_string());
                     continue;
                 }
             };
-            report.astray += astray.len() as u64;
-            if astray.is_empty() || req.dry_run {
+            self.report.astray += astray.len() as u64;
+            if astray.is_empty() || self.req.dry_run {
                 continue;
             }
-            match self.bring_back_to(at, store, (&astray, req.now_ms), settings) {
-                Ok(brought) => report.brought_back += brought,
-                Err(error) => settings.observer.warn(&error.to_string()),
+            match self.bring_back_to(at, store, &astray) {
+                Ok(brought) => self.report.brought_back += brought,
+                Err(error) => self.settings.observer.warn(&error.to_string()),
             }
         }
     }
 
     /// Brings files back to a node, each under its lock; how many are back.
-    fn bring_back_to(
-        &self,
-        at: usize,
-        store: &dyn Backend,
-        (astray, now_ms): (&[String], u64),
-        settings: &Settings<'_>,
-    ) -> Result<u64> {
+    fn bring_back_to(&self, at: usize, store: &dyn Backend, astray: &[String]) -> Result<u64> {
         let mut brought = 0;
         for name in astray {
             // Others have their turn between two files.
-            let _lock = self.map.lock(std::iter::once(at), settings)?;
+            let _lock = self.map.lock(std::iter::once(at), self.settings)?;
             // It may have been replaced or removed since.
             let end = match store.locality(name) {
-                Ok(Located::Away(_)) => bring_back(store, name, now_ms),
+                Ok(Located::Away(_)) => bring_back(store, name, self.req.now_ms),
                 Ok(_) => Ok(()),
                 Err(error) if error.is_not_found() => Ok(()),
                 Err(error) => Err(error.into()),
             };
             match end {
                 Ok(()) => brought += 1,
-                Err(error) => settings.observer.warn(&error.to_string()),
+                Err(error) => self.settings.observer.warn(&error.to_string()),
             }
         }
         Ok(brought)

@@ -1,5 +1,7 @@
 //! Scrub: looks at everything a pool has, tells what is wrong, and tidies up.
 
+use std::ops::Deref;
+
 use kiln_store::{Backend, move_file};
 use kiln_stripe::{Depth, PoolError, Quiet, Result, Settings};
 use serde::Serialize;
@@ -10,6 +12,7 @@ use crate::data::shards::ObjectShards;
 use crate::index::{Index, THE_MANIFEST, suspect, suspected};
 use crate::manifest::commit::{has_shard, places};
 use crate::manifest::quorum::Found;
+use crate::map::cluster_map::ClusterMap;
 use crate::map::config::is_zero;
 use crate::repair::health::Health;
 use crate::repair::queue::RepairQueue;
@@ -117,6 +120,24 @@ pub struct Finding {
     pub notes: Vec<String>,
 }
 
+/// A scrub under way.
+pub(crate) struct Scrub<'a> {
+    repairer: Repairer<'a>,
+    pub index: &'a Index,
+    pub req: &'a ScrubRequest<'a>,
+    pub settings: &'a Settings<'a>,
+    queue: &'a mut RepairQueue,
+    pub report: ScrubReport,
+}
+
+impl<'a> Deref for Scrub<'a> {
+    type Target = Repairer<'a>;
+
+    fn deref(&self) -> &Repairer<'a> {
+        &self.repairer
+    }
+}
+
 impl Repairer<'_> {
     /// Looks at all objects (rot, missing shards, manifests that are missing or old) and at all
     /// files of all nodes (leftovers). What is damaged is remembered in the index, for the next
@@ -131,21 +152,13 @@ impl Repairer<'_> {
         req: &ScrubRequest<'_>,
         settings: &Settings<'_>,
     ) -> Result<ScrubReport> {
-        let away = self.map.away().iter().map(|(node, _)| node.id.clone()).collect();
-        let incomplete = !self.map.sees_all()?;
-        let mut report = ScrubReport { away, incomplete, ..ScrubReport::default() };
         let mut total = 0;
         index.each_version(req.prefix, None, |listed| {
             total += listed.size;
             Ok(true)
         })?;
         settings.observer.begin("scrub", Some(total));
-        self.scrub_objects(index, queue, req, None, &|| true, &mut report, settings)?;
-        if req.prefix.is_empty() {
-            self.scrub_rest(index, queue, req, &mut report, settings)?;
-        }
-        report.judge();
-        Ok(report)
+        Ok(self.scrub_part(index, queue, req, None, &|| true, settings)?.0)
     }
 
     /// A part of a [`Repairer::scrub`] of all objects: from behind the object `after` on, in order
@@ -165,40 +178,33 @@ impl Repairer<'_> {
     ) -> Result<(ScrubReport, Option<String>)> {
         let away = self.map.away().iter().map(|(node, _)| node.id.clone()).collect();
         let incomplete = !self.map.sees_all()?;
-        let mut report = ScrubReport { away, incomplete, ..ScrubReport::default() };
-        let last = self.scrub_objects(index, queue, req, after, go_on, &mut report, settings)?;
-        if last.is_none() {
-            self.scrub_rest(index, queue, req, &mut report, settings)?;
+        let report = ScrubReport { away, incomplete, ..ScrubReport::default() };
+        let mut scrub = Scrub { repairer: *self, index, req, settings, queue, report };
+        let last = scrub.objects(after, go_on)?;
+        if last.is_none() && req.prefix.is_empty() {
+            scrub.rest()?;
         }
-        report.judge();
-        Ok((report, last))
+        scrub.report.judge();
+        Ok((scrub.report, last))
     }
+}
 
+impl Scrub<'_> {
     /// Looks at objects; gives the one after which it was told to end.
-    #[allow(clippy::too_many_arguments)] // all of it is what a scrub has in hand
-    fn scrub_objects(
-        &self,
-        index: &Index,
-        queue: &mut RepairQueue,
-        req: &ScrubRequest<'_>,
-        after: Option<&str>,
-        go_on: &dyn Fn() -> bool,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<Option<String>> {
+    fn objects(&mut self, after: Option<&str>, go_on: &dyn Fn() -> bool) -> Result<Option<String>> {
         let mut last = None;
         let there = |listed: &Listed| !listed.deleted;
-        index.in_batches_of(req.prefix, after, BATCH, there, |batch| {
+        self.index.in_batches_of(self.req.prefix, after, BATCH, there, |batch| {
             let mut damage = Vec::with_capacity(batch.len());
             for listed in batch {
-                damage.extend(self.scrub_object(listed, index, req, queue, report, settings)?);
+                damage.extend(self.object(listed)?);
                 if !go_on() {
                     last = Some(listed.name.clone());
                     break;
                 }
             }
-            if !req.dry_run {
-                index.set_damage(&damage)?;
+            if !self.req.dry_run {
+                self.index.set_damage(&damage)?;
             }
             Ok(last.is_none())
         })?;
@@ -206,36 +212,29 @@ impl Repairer<'_> {
     }
 
     /// Scrubs the rest after all objects: those that are gone, and files that belong to none.
-    fn scrub_rest(
-        &self,
-        index: &Index,
-        queue: &mut RepairQueue,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
+    fn rest(&mut self) -> Result<()> {
         if self.map.config.has_versions() {
-            match self.prune(index, (req.now_ms, req.dry_run), settings) {
-                Ok(pruned) => report.pruned = pruned.removed,
-                Err(error) => settings.observer.warn(&error.to_string()),
+            match self.prune(self.index, (self.req.now_ms, self.req.dry_run), self.settings) {
+                Ok(pruned) => self.report.pruned = pruned.removed,
+                Err(error) => self.settings.observer.warn(&error.to_string()),
             }
         }
-        self.scrub_tombstones(index, req, report, settings)?;
-        let strays = self.find_leftovers(index, req, report, settings)?;
-        self.scrub_unlisted(&strays, index, req, queue, report, settings)?;
-        self.restore(&strays, index, req, report, settings)?;
-        self.finish_scrub(&strays, index, req, report, settings)?;
-        self.bring_back(req, report, settings);
-        if !req.dry_run {
-            report.compacted = self.compact(settings);
+        self.tombstones()?;
+        let strays = self.find_leftovers()?;
+        self.unlisted(&strays)?;
+        self.restore(&strays)?;
+        self.finish(&strays)?;
+        self.bring_back();
+        if !self.req.dry_run {
+            self.report.compacted = self.compact();
         }
         Ok(())
     }
 
     /// Has nodes give back the space of what is gone, one after the other.
-    fn compact(&self, settings: &Settings<'_>) -> u64 {
+    fn compact(&self) -> u64 {
         let one = |at: usize, store: &dyn Backend| {
-            let _lock = self.map.lock(std::iter::once(at), settings)?;
+            let _lock = self.map.lock(std::iter::once(at), self.settings)?;
             Ok::<_, PoolError>(store.compact()?)
         };
         let mut compacted = 0;
@@ -243,32 +242,23 @@ impl Repairer<'_> {
             match one(at, store) {
                 Ok(bytes) => compacted += bytes,
                 // Everything is there all the same.
-                Err(error) => settings.observer.warn(&error.to_string()),
+                Err(error) => self.settings.observer.warn(&error.to_string()),
             }
         }
         compacted
     }
 
-    fn scrub_object(
-        &self,
-        listed: &Listed,
-        index: &Index,
-        req: &ScrubRequest<'_>,
-        queue: &mut RepairQueue,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<Option<(Key, Vec<u16>)>> {
+    fn object(&mut self, listed: &Listed) -> Result<Option<(Key, Vec<u16>)>> {
         let key = Key::of(&listed.name)?;
-        let quiet = Quiet(settings.observer);
-        let inner = Settings { observer: &quiet, ..*settings };
+        let quiet = Quiet(self.settings.observer);
+        let inner = Settings { observer: &quiet, ..*self.settings };
         let found = match self.manifests.look_at_all(&key, &listed.name) {
             Ok(found) => found,
             Err(error) => {
                 if let Some(pool) = self.map.without_silent() {
-                    return Repairer::new(&pool)
-                        .scrub_object(listed, index, req, queue, report, settings);
+                    return self.object_of(&pool, listed);
                 }
-                self.tell_unlooked(listed, &error, report, settings);
+                self.tell_unlooked(listed, &error);
                 return Ok(None);
             }
         };
@@ -276,79 +266,78 @@ impl Repairer<'_> {
             && newest != *listed
         {
             // Changed meanwhile, or the index followed a copy that a commit cut short left behind.
-            index.store(&[(key, newest)])?;
+            self.index.store(&[(key, newest)])?;
         }
-        if found.newest.is_none() && !req.dry_run {
+        if found.newest.is_none() && !self.req.dry_run {
             // Its shards, if there are any, are to be seen as those of no object.
-            index.forget(std::slice::from_ref(&listed.name))?;
+            self.index.forget(std::slice::from_ref(&listed.name))?;
         }
         let run = found.newest.as_ref().map(|manifest| manifest.run);
         let is_corrupt = !found.corrupt.is_empty();
-        let Some(health) = self.health_in_force(found, req.depth, &inner)? else {
+        let Some(health) = self.health_in_force(found, self.req.depth, &inner)? else {
             return Ok(None);
         };
         if !health.is_whole()
             && let Some(pool) = self.map.without_silent()
         {
-            return Repairer::new(&pool).scrub_object(listed, index, req, queue, report, settings);
+            return self.object_of(&pool, listed);
         }
-        report.under_replicated += u64::from(health.under_replicated);
-        if listed.k == 0 || req.depth < Depth::Data {
-            settings.observer.advance(listed.size);
+        self.report.under_replicated += u64::from(health.under_replicated);
+        if listed.k == 0 || self.req.depth < Depth::Data {
+            self.settings.observer.advance(listed.size);
         }
-        report.objects += 1;
-        report.bytes += listed.size;
-        report.bytes_read += health.bytes_read;
+        self.report.objects += 1;
+        self.report.bytes += listed.size;
+        self.report.bytes_read += health.bytes_read;
         if health.is_whole() {
-            return Ok((req.depth >= Depth::Data).then_some((key, Vec::new())));
+            return Ok((self.req.depth >= Depth::Data).then_some((key, Vec::new())));
         }
-        queue.report(health.damaged(key), req.now_ms);
-        if has_left(&health, listed, report) {
-            report.unasked += 1;
+        self.queue.report(health.damaged(key), self.req.now_ms);
+        if has_left(&health, listed, &self.report) {
+            self.report.unasked += 1;
             return Ok(None);
         }
-        report.unreadable += u64::from(health.margin < 0);
-        report.damaged += u64::from(health.margin >= 0);
+        self.report.unreadable += u64::from(health.margin < 0);
+        self.report.damaged += u64::from(health.margin >= 0);
         let damaged = remembered(&health);
-        if let (Some(run), false) = (run, req.dry_run) {
+        if let (Some(run), false) = (run, self.req.dry_run) {
             let keys = (&key, &Key::of_shards(&listed.name)?);
-            self.mark_damage(keys, &run, &listed.nodes, &lasting(&damaged, is_corrupt), settings);
+            let lasting = lasting(&damaged, is_corrupt);
+            self.mark_damage(keys, &run, &listed.nodes, &lasting, self.settings);
         }
-        let (lost, notes) = (health.targets, health.notes);
-        tell(report, Finding { object: listed.name.clone(), lost, margin: health.margin, notes });
+        let Health { targets: lost, margin, notes, .. } = health;
+        self.report.tell(Finding { object: listed.name.clone(), lost, margin, notes });
         Ok(Some((key, damaged)))
     }
 
+    /// Scrubs an object by the nodes that answer.
+    fn object_of(&mut self, map: &ClusterMap, listed: &Listed) -> Result<Option<(Key, Vec<u16>)>> {
+        let Scrub { index, req, settings, .. } = *self;
+        let (repairer, report) = (Repairer::new(map), std::mem::take(&mut self.report));
+        let mut scrub = Scrub { repairer, index, req, settings, queue: self.queue, report };
+        let damage = scrub.object(listed);
+        self.report = scrub.report;
+        damage
+    }
+
     /// Reports an object of which it could not be said whether there is one.
-    fn tell_unlooked(
-        &self,
-        listed: &Listed,
-        error: &PoolError,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) {
+    fn tell_unlooked(&mut self, listed: &Listed, error: &PoolError) {
         if matches!(error, PoolError::MapChanged { .. }) || !self.map.away().is_empty() {
-            settings.observer.warn(&error.to_string());
-            report.unasked += 1;
+            self.settings.observer.warn(&error.to_string());
+            self.report.unasked += 1;
             return;
         }
-        report.unreadable += 1;
+        self.report.unreadable += 1;
         // The number of copies is unknown.
-        report.under_replicated += 1;
+        self.report.under_replicated += 1;
         let (object, notes) = (listed.name.clone(), vec![error.to_string()]);
-        tell(report, Finding { object, margin: -1, notes, lost: vec![] });
+        self.report.tell(Finding { object, margin: -1, notes, lost: vec![] });
     }
 
     /// Files on nodes that no manifest in force asks for.
-    fn find_leftovers(
-        &self,
-        index: &Index,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<Strays> {
+    fn find_leftovers(&mut self) -> Result<Strays> {
         let mut strays = Strays::default();
-        let lookup = index.lookup()?;
+        let lookup = self.index.lookup()?;
         for (at, store) in self.map.present() {
             let node = &self.map.nodes[at].config.id;
             let mut suspects: Vec<NodeFile> = Vec::new();
@@ -366,7 +355,7 @@ impl Repairer<'_> {
                     {
                         strays.unlisted.insert(key);
                     }
-                    match self.is_wanted(index, node, &file, req) {
+                    match self.is_wanted(node, &file) {
                         Ok(false) if suspects.len() < MAX_SUSPECTS => suspects.push(file),
                         Ok(false) => strays.leave(&file),
                         Ok(true) => {}
@@ -377,48 +366,34 @@ impl Repairer<'_> {
             });
             end?;
             if let Err(error) = listed {
-                settings.observer.warn(&error.to_string());
+                self.settings.observer.warn(&error.to_string());
             }
             for file in suspects {
-                self.clear(at, &file, req, report, &mut strays, settings)?;
+                self.clear(at, &file, &mut strays)?;
             }
         }
         Ok(strays)
     }
 
     /// Looks at objects that only their manifests told of.
-    fn scrub_unlisted(
-        &self,
-        strays: &Strays,
-        index: &Index,
-        req: &ScrubRequest<'_>,
-        queue: &mut RepairQueue,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
+    fn unlisted(&mut self, strays: &Strays) -> Result<()> {
         for key in &strays.unlisted {
             let found = self.manifests.ask(key, true)?;
-            report.under_replicated += u64::from(found.may_hide());
+            self.report.under_replicated += u64::from(found.may_hide());
             let Some(manifest) = found.newest else { continue };
             let listed = Listed::of(&manifest);
-            index.store(&[(*key, listed.clone())])?;
-            let damage = self.scrub_object(&listed, index, req, queue, report, settings)?;
-            if !req.dry_run {
-                index.set_damage(damage.as_slice())?;
+            self.index.store(&[(*key, listed.clone())])?;
+            let damage = self.object(&listed)?;
+            if !self.req.dry_run {
+                self.index.set_damage(damage.as_slice())?;
             }
         }
         Ok(())
     }
 
     /// Returns whether a file is what the index expects there: a quick answer for the many.
-    fn is_wanted(
-        &self,
-        index: &Index,
-        node: &str,
-        file: &NodeFile,
-        req: &ScrubRequest<'_>,
-    ) -> Result<bool> {
-        let old = |started: u64| started.saturating_add(req.grace_ms) <= req.now_ms;
+    fn is_wanted(&self, node: &str, file: &NodeFile) -> Result<bool> {
+        let old = |started: u64| started.saturating_add(self.req.grace_ms) <= self.req.now_ms;
         Ok(match file {
             // Manifests are looked at with their objects, where those are looked for.
             NodeFile::Manifest { key } => {
@@ -431,8 +406,9 @@ impl Repairer<'_> {
             NodeFile::Damaged { key, run, index: damage } => {
                 let is_of =
                     |listed: Listed| !listed.deleted && listed.run == kiln_stripe::names::hex(run);
-                let seen = || Ok::<_, PoolError>(index.damage_of(key)?.contains(damage));
-                index.by_key(key)?.is_some_and(is_of) && (req.depth < Depth::Data || seen()?)
+                let seen = || Ok::<_, PoolError>(self.index.damage_of(key)?.contains(damage));
+                self.index.by_key(key)?.is_some_and(is_of)
+                    && (self.req.depth < Depth::Data || seen()?)
             }
             NodeFile::ManifestPart { started, .. } | NodeFile::ShardPart { started, .. } => {
                 !old(*started)
@@ -444,10 +420,12 @@ impl Repairer<'_> {
                         && listed.nodes.get(usize::from(*at)).is_some_and(|id| id == node)
                 };
                 let kept = || match self.map.config.has_versions() {
-                    true => Ok::<_, PoolError>(index.by_key(&key.kept(run))?.is_some_and(named)),
+                    true => {
+                        Ok::<_, PoolError>(self.index.by_key(&key.kept(run))?.is_some_and(named))
+                    }
                     false => Ok(false),
                 };
-                index.by_key(key)?.is_some_and(named) || kept()?
+                self.index.by_key(key)?.is_some_and(named) || kept()?
             }
         })
     }
@@ -478,14 +456,14 @@ impl Repairer<'_> {
     }
 
     /// Returns whether damage that a mark tells of is there no more.
-    fn is_healed(&self, file: &NodeFile, found: &Found, settings: &Settings<'_>) -> Result<bool> {
+    fn is_healed(&self, file: &NodeFile, found: &Found) -> Result<bool> {
         let (NodeFile::Damaged { run, index, .. }, Some(newest)) = (file, &found.newest) else {
             return Ok(true);
         };
         if newest.run != *run {
             return Ok(true);
         }
-        let health = self.health(found, Depth::Parity, &[], settings)?;
+        let health = self.health(found, Depth::Parity, &[], self.settings)?;
         Ok(match *index {
             THE_MANIFEST => found.corrupt.is_empty(),
             index => !health.targets.contains(&(suspected(index).0 as u16)),
@@ -516,23 +494,15 @@ impl Repairer<'_> {
     }
 
     /// Makes sure under the locks that a file is a leftover, and removes it.
-    fn clear(
-        &self,
-        at: usize,
-        file: &NodeFile,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        strays: &mut Strays,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
+    fn clear(&mut self, at: usize, file: &NodeFile, strays: &mut Strays) -> Result<()> {
         // No commit can be under way, so a file that no manifest names now is named by none.
         let key = file.key();
-        let _locks = self.map.lock(self.map.config.homes_now(&key).positions(), settings)?;
+        let _locks = self.map.lock(self.map.config.homes_now(&key).positions(), self.settings)?;
         let (found, unsure, away) = self.holder(at, file)?;
         let is_data = file.quarantined(0).is_some();
         if unsure
             || (is_data && away)
-            || self.manifests.may_be_arriving(at, file, (req.grace_ms, req.now_ms))?
+            || self.manifests.may_be_arriving(at, file, (self.req.grace_ms, self.req.now_ms))?
         {
             strays.leave(file);
             return Ok(());
@@ -547,10 +517,10 @@ impl Repairer<'_> {
         if let NodeFile::QuarantinedShard { since, .. }
         | NodeFile::QuarantinedManifest { since, .. } = file
         {
-            return self.leave_quarantine(at, file, *since, &found, req, report);
+            return self.leave_quarantine(at, file, *since, &found);
         }
         if let NodeFile::Damaged { .. } = file {
-            if !req.dry_run && self.is_healed(file, &found, settings)? {
+            if !self.req.dry_run && self.is_healed(file, &found)? {
                 self.map.usable(at)?.remove(&file.name())?;
             }
             return Ok(());
@@ -559,19 +529,19 @@ impl Repairer<'_> {
         if !doomed {
             return Ok(());
         }
-        report.leftovers += 1;
-        if req.dry_run {
+        self.report.leftovers += 1;
+        if self.req.dry_run {
             return Ok(());
         }
         let store = self.map.usable(at)?;
-        match file.quarantined(req.now_ms) {
+        match file.quarantined(self.req.now_ms) {
             Some(kept) => {
                 move_file(store, &file.name(), &kept.name())?;
-                report.quarantined += 1;
+                self.report.quarantined += 1;
             }
             None => store.remove(&file.name())?,
         }
-        report.leftovers_removed += 1;
+        self.report.leftovers_removed += 1;
         Ok(())
     }
 }
@@ -602,13 +572,13 @@ fn has_left(health: &Health, listed: &Listed, report: &ScrubReport) -> bool {
 /// Leftovers of one node that are looked at in one scrub.
 const MAX_SUSPECTS: usize = 100_000;
 
-pub(crate) fn tell(report: &mut ScrubReport, finding: Finding) {
-    if report.findings.len() < MAX_TOLD {
-        report.findings.push(finding);
-    }
-}
-
 impl ScrubReport {
+    fn tell(&mut self, finding: Finding) {
+        if self.findings.len() < MAX_TOLD {
+            self.findings.push(finding);
+        }
+    }
+
     /// Returns whether everything is as it should be.
     fn judge(&mut self) {
         let found = self.damaged + self.unreadable + self.under_replicated + self.unproven;

@@ -3,22 +3,16 @@
 //! there then. What was removed meanwhile may be on it again, and goes first.
 
 use kiln_store::move_file;
-use kiln_stripe::{Result, Settings};
+use kiln_stripe::Result;
 
 use crate::map::meta_files::epoch_of;
-use crate::repair::repairer::Repairer;
+use crate::repair::scrub::Scrub;
 use crate::{Key, NodeFile};
-use crate::{ScrubReport, ScrubRequest};
 
-impl Repairer<'_> {
+impl Scrub<'_> {
     /// Gives the map to nodes with an old copy. A node with which this fails is left for the next
     /// scrub.
-    pub(crate) fn readmit(
-        &self,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) {
+    pub(crate) fn readmit(&mut self) {
         let epoch = |store| epoch_of(store, &self.map.config).ok().flatten().unwrap_or(0);
         let behind: Vec<(usize, u64)> = (self.map.present())
             .map(|(at, store)| (at, epoch(store)))
@@ -26,26 +20,22 @@ impl Repairer<'_> {
             .collect();
         for (at, epoch) in behind {
             let clean = match epoch < self.map.config.floored {
-                true => self.bury_ghosts(at, req, report, settings),
+                true => self.bury_ghosts(at),
                 false => Ok(true),
             };
-            let told = clean
-                .and_then(|clean| if clean { self.members.tell(at, settings) } else { Ok(()) });
+            let told =
+                clean.and_then(
+                    |clean| if clean { self.members.tell(at, self.settings) } else { Ok(()) },
+                );
             if let Err(error) = told {
-                settings.observer.warn(&error.to_string());
+                self.settings.observer.warn(&error.to_string());
             }
         }
     }
 
     /// Puts manifests in quarantine that a node has although their objects were removed. `false`:
     /// of some it cannot be said now.
-    fn bury_ghosts(
-        &self,
-        at: usize,
-        req: &ScrubRequest<'_>,
-        report: &mut ScrubReport,
-        settings: &Settings<'_>,
-    ) -> Result<bool> {
+    fn bury_ghosts(&mut self, at: usize) -> Result<bool> {
         let store = self.map.usable(at)?;
         let mut keys: Vec<Key> = Vec::new();
         store.each_name(&mut |name| {
@@ -57,13 +47,15 @@ impl Repairer<'_> {
         let mut clean = true;
         for key in keys {
             let homes = self.map.config.homes_now(&key);
-            let _locks = self.map.lock(homes.positions().chain([at]), settings)?;
+            let _locks = self.map.lock(homes.positions().chain([at]), self.settings)?;
             let found = self.manifests.ask(&key, true)?;
             clean &= found.certain;
             let file = NodeFile::Manifest { key };
-            if let (true, Some(kept)) = (found.ghosts.contains(&at), file.quarantined(req.now_ms)) {
+            if let (true, Some(kept)) =
+                (found.ghosts.contains(&at), file.quarantined(self.req.now_ms))
+            {
                 move_file(store, &file.name(), &kept.name())?;
-                report.quarantined += 1;
+                self.report.quarantined += 1;
             }
         }
         Ok(clean)

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use kiln_pool::map::Opener;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetRequest, HealRequest, Index, Membership, NodeConfig, NodeState, Pool, PutRequest,
-    RebalanceRequest, ScrubReport,
+    GetRequest, Index, Membership, NodeConfig, NodeState, Pool, PutRequest, RebalanceRequest,
+    ScrubReport,
 };
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Sequence, Settings, Silent, Source, StreamSource};
@@ -93,26 +93,9 @@ impl Hands<'_> {
         }
     }
 
-    /// Acts as a coordinator: it gives up nodes that stay away, and has objects repaired one by
-    /// one as a survey finds them.
+    /// A coordinator: it gives up nodes that stay away, and repairs what a survey finds.
     pub fn coordinate(&self) -> Result<(), PoolError> {
-        self.pool()?.members().attend(|_| true, &settings())?;
-        let pool = self.pool()?;
-        let survey = |queue: &mut RepairQueue| pool.survey(self.index(&pool)?, queue, NOW_MS);
-        let mut queue = RepairQueue::new(Rules::default());
-        survey(&mut queue)?;
-        while let Some(damaged) = queue.next(NOW_MS + 3_600_000) {
-            let listed = self.index(&pool)?.by_key(&damaged.key)?;
-            let name = listed.ok_or_else(|| refused("an object that is not listed".into()))?.name;
-            let req = HealRequest { now_ms: NOW_MS, away: true, ..HealRequest::default() };
-            match pool.heal(&name, &req, &settings()) {
-                Ok(_) | Err(PoolError::NoObject { .. }) => queue.done(&damaged.key),
-                Err(error) => return Err(error),
-            }
-        }
-        let status = survey(&mut RepairQueue::new(Rules::default()))?;
-        pool.repairer().settle(&status, &self.index, &settings())?;
-        Ok(())
+        self.repair(true).map(drop)
     }
 
     /// `kiln pool drain`.
