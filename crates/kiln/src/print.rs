@@ -11,6 +11,25 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure};
 use crate::lists;
 
+/// Makes a value of these fields, which JSON shows in this order.
+#[macro_export]
+macro_rules! fields {
+    ($($(#[$meta:meta])* $name:ident: $value:expr),* $(,)?) => {{
+        #[allow(non_camel_case_types)]
+        let fields = {
+            #[derive(serde::Serialize)]
+            struct Fields<$($name),*> { $($(#[$meta])* $name: $name),* }
+            Fields { $($name: $value),* }
+        };
+        fields
+    }};
+}
+
+/// Returns whether a field is `None`, or another value that JSON shows as null.
+pub fn is_null(value: &impl Serialize) -> bool {
+    serde_json::to_value(value).is_ok_and(|value| value.is_null())
+}
+
 /// The stream of a command's report: stderr when the data itself goes to stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stream {

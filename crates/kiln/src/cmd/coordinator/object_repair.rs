@@ -9,7 +9,7 @@ use kiln_net::{Address, Network};
 
 use kiln_files::discover;
 use kiln_net::proto::assignment::Geometry;
-use kiln_net::task::default_slice;
+use kiln_net::task::{TransferCounters, default_slice};
 use kiln_plan::{Plan, SearchBudget, strategy};
 use kiln_recovery::RepairWatcher;
 use kiln_recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, Repaired};
@@ -21,8 +21,9 @@ use uuid::Uuid;
 use super::Coordinator;
 use super::paid::{Paid, PriceReport};
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::lists;
-use crate::print::pace;
+use crate::print::{is_null, pace};
 use crate::setup::{Folders, PlanFile, Setup};
 use crate::{sizes, times};
 
@@ -30,41 +31,6 @@ use crate::{sizes, times};
 const STRATEGY: &str = "hub";
 /// Between two tries while agents cannot be reached.
 const BETWEEN: Duration = Duration::from_secs(1);
-
-/// Work of one agent.
-#[derive(Debug, Serialize)]
-struct NodeReport {
-    node: String,
-    bytes_read: u64,
-    bytes_sent: u64,
-    bytes_received: u64,
-    bytes_written: u64,
-}
-
-/// Report of the repair.
-#[derive(Debug, Serialize)]
-struct Report {
-    object: String,
-    code: String,
-    strategy: String,
-    lost: Vec<usize>,
-    helpers: Vec<usize>,
-    bytes_read: u64,
-    bytes_sent: u64,
-    max_node_load: u64,
-    bytes_written: u64,
-    planned_sent: u64,
-    planned_max_node_load: u64,
-    seconds: f64,
-    verified: bool,
-    nodes: Vec<NodeReport>,
-    replanned: Vec<String>,
-    /// The plan was in the file of `--plans`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plan_cached: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    price: Option<PriceReport>,
-}
 
 /// Shows progress on the terminal.
 struct Show<'a>(&'a Setup, AtomicU64);
@@ -143,8 +109,12 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let done = outcome?;
     let price = paid.map(|paid| paid.report(done.price));
     let plan_cached = plans.map(|_| ready && done.given);
-    let report = Report { price, plan_cached, ..report_of(&found, &repair, lost, &done, setup) };
-    setup.report(&report, || text(&report, flags.plans.as_deref(), setup))
+    let source = flags.plans.as_deref().map_or_else(String::new, |path| {
+        let from = if plan_cached == Some(true) { " from" } else { ", not from" };
+        format!("{from} {}", path.display())
+    });
+    let json = json(&found, &repair, (&lost, plan_cached), (&done, price.as_ref()), setup);
+    setup.report(&json, || text(&found, &repair, (&lost, &source), (&done, price.as_ref()), setup))
 }
 
 /// The plan to begin with: that of the file, or a new one that is kept there; and which it is. A
@@ -251,45 +221,58 @@ fn geometry_of(found: &SetReport, folders: &Folders) -> Result<Geometry, Failure
     Ok(Geometry::of(info, found.size, digests))
 }
 
-fn report_of(
+/// The strategy: of several the one whose plan was the cheapest.
+fn strategy_of<'a>(repair: &PlacedRepair<'a>, done: &Repaired) -> &'a str {
+    done.price.map_or(repair.strategy, |_| done.strategy)
+}
+
+/// Sum over all agents.
+fn sum(done: &Repaired, bytes: fn(&TransferCounters) -> u64) -> u64 {
+    done.nodes.values().map(bytes).sum()
+}
+
+/// Bytes of the busiest agent in one direction.
+fn most(done: &Repaired) -> u64 {
+    done.nodes.values().map(|amounts| amounts.sent.max(amounts.received)).max().unwrap_or(0)
+}
+
+fn json(
     found: &SetReport,
     repair: &PlacedRepair<'_>,
-    lost: Vec<usize>,
-    done: &Repaired,
+    (lost, plan_cached): (&[usize], Option<bool>),
+    (done, price): (&Repaired, Option<&PriceReport>),
     setup: &Setup,
-) -> Report {
-    let nodes = done.nodes.iter().map(|(rank, amounts)| NodeReport {
-        node: repair.nodes[*rank].address.clone(),
-        bytes_read: amounts.read,
-        bytes_sent: amounts.sent,
-        bytes_received: amounts.received,
-        bytes_written: amounts.written,
-    });
-    let nodes: Vec<NodeReport> = nodes.collect();
-    let sub_bytes = done.sub_bytes;
-    Report {
-        object: found.object.clone(),
-        code: found.code.clone(),
-        // Of several the one whose plan was the cheapest.
-        strategy: done.price.map_or(repair.strategy, |_| done.strategy).to_owned(),
-        helpers: done.helpers.clone(),
-        bytes_read: nodes.iter().map(|node| node.bytes_read).sum(),
-        bytes_sent: nodes.iter().map(|node| node.bytes_sent).sum(),
-        max_node_load: nodes
-            .iter()
-            .map(|node| node.bytes_sent.max(node.bytes_received))
-            .max()
-            .unwrap_or(0),
-        bytes_written: nodes.iter().map(|node| node.bytes_written).sum(),
-        planned_sent: done.planned.bandwidth() as u64 * sub_bytes,
-        planned_max_node_load: done.planned.max_load() as u64 * sub_bytes,
+) -> impl Serialize {
+    let node = |(rank, amounts): (&usize, &TransferCounters)| {
+        fields! {
+            node: repair.nodes[*rank].address.clone(),
+            bytes_read: amounts.read,
+            bytes_sent: amounts.sent,
+            bytes_received: amounts.received,
+            bytes_written: amounts.written,
+        }
+    };
+    fields! {
+        object: &found.object,
+        code: &found.code,
+        strategy: strategy_of(repair, done),
+        lost: lost,
+        helpers: &done.helpers,
+        bytes_read: sum(done, |amounts| amounts.read),
+        bytes_sent: sum(done, |amounts| amounts.sent),
+        max_node_load: most(done),
+        bytes_written: sum(done, |amounts| amounts.written),
+        planned_sent: done.planned.bandwidth() as u64 * done.sub_bytes,
+        planned_max_node_load: done.planned.max_load() as u64 * done.sub_bytes,
         seconds: setup.seconds(),
         verified: true,
-        lost,
-        nodes,
-        replanned: done.given_up.clone(),
-        plan_cached: None,
-        price: None,
+        nodes: done.nodes.iter().map(node).collect::<Vec<_>>(),
+        replanned: &done.given_up,
+        // The plan was in the file of `--plans`.
+        #[serde(skip_serializing_if = "is_null")]
+        plan_cached: plan_cached,
+        #[serde(skip_serializing_if = "is_null")]
+        price: price,
     }
 }
 
@@ -320,38 +303,37 @@ fn target_of(object: &str, index: usize, rank: usize) -> (usize, usize, String, 
     (index, rank, names::repair_part(object, index), names::shard(object, index))
 }
 
-fn text(report: &Report, plans: Option<&Path>, setup: &Setup) -> String {
-    let source = match (plans, report.plan_cached) {
-        (Some(path), Some(true)) => format!(" from {}", path.display()),
-        (Some(path), _) => format!(", not from {}", path.display()),
-        (None, _) => String::new(),
-    };
+fn text(
+    found: &SetReport,
+    repair: &PlacedRepair<'_>,
+    (lost, source): (&[usize], &str),
+    (done, price): (&Repaired, Option<&PriceReport>),
+    setup: &Setup,
+) -> String {
     let mut text = format!(
         "{} ({}): {} rebuilt and verified, {} plan{source}\n\
          read {}, sent {}, most at one agent {}\n",
-        report.object,
-        report.code,
-        lists::named(&report.lost),
-        report.strategy,
-        sizes::show(report.bytes_read),
-        sizes::show(report.bytes_sent),
-        sizes::show(report.max_node_load),
+        found.object,
+        found.code,
+        lists::named(lost),
+        strategy_of(repair, done),
+        sizes::show(sum(done, |amounts| amounts.read)),
+        sizes::show(sum(done, |amounts| amounts.sent)),
+        sizes::show(most(done)),
     );
-    if let Some(price) = &report.price {
+    if let Some(price) = price {
         text += &price.words();
     }
-    if setup.verbose {
-        for node in &report.nodes {
-            text += &format!(
-                "  {}  read {}, sent {}, received {}, wrote {}\n",
-                node.node,
-                sizes::show(node.bytes_read),
-                sizes::show(node.bytes_sent),
-                sizes::show(node.bytes_received),
-                sizes::show(node.bytes_written),
-            );
-        }
+    for (rank, amounts) in done.nodes.iter().filter(|_| setup.verbose) {
+        text += &format!(
+            "  {}  read {}, sent {}, received {}, wrote {}\n",
+            repair.nodes[*rank].address,
+            sizes::show(amounts.read),
+            sizes::show(amounts.sent),
+            sizes::show(amounts.received),
+            sizes::show(amounts.written),
+        );
     }
-    text += &format!("{}\n", pace(report.bytes_written, report.seconds));
-    text
+    let written = sum(done, |amounts| amounts.written);
+    text + &format!("{}\n", pace(written, setup.seconds()))
 }

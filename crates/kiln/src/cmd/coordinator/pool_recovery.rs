@@ -18,67 +18,11 @@ use super::paid::{Paid, PriceReport};
 use super::scrubs::PositionFile;
 use crate::cmd::pool::recode_by_tier;
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::page::Board;
-use crate::print::{INCOMPLETE, count, pace, table};
+use crate::print::{INCOMPLETE, count, is_null, pace, table};
 use crate::setup::{Setup, fresh_run, now_ms};
 use crate::sizes;
-
-/// Work of one node.
-#[derive(Debug, Serialize)]
-struct NodeReport {
-    node: String,
-    bytes_read: u64,
-    bytes_sent: u64,
-    bytes_received: u64,
-    bytes_written: u64,
-    planned_sent: u64,
-    planned_received: u64,
-}
-
-/// Work by plans of one strategy.
-#[derive(Debug, Serialize)]
-struct StrategyReport {
-    objects: u64,
-    bytes_sent: u64,
-    max_node_load: u64,
-    planned_sent: u64,
-    planned_max_node_load: u64,
-}
-
-/// Report of the recovery.
-#[derive(Debug, Serialize)]
-struct Report {
-    strategy: String,
-    objects: u64,
-    repaired: u64,
-    central: u64,
-    waiting: u64,
-    unreadable: u64,
-    missing: Vec<String>,
-    incomplete: bool,
-    failed: Vec<(String, String)>,
-    failed_count: u64,
-    bytes_rebuilt: u64,
-    resumed_bytes: u64,
-    bytes_read: u64,
-    bytes_sent: u64,
-    max_node_load: u64,
-    planned_sent: u64,
-    planned_max_node_load: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    over_bound: Option<f64>,
-    central_bytes_read: u64,
-    central_bytes_written: u64,
-    strategies: BTreeMap<&'static str, StrategyReport>,
-    nodes: Vec<NodeReport>,
-    replanned: Vec<String>,
-    replanned_count: u64,
-    plan_seconds: f64,
-    stopped: bool,
-    seconds: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    price: Option<PriceReport>,
-}
 
 /// Recovers the pool.
 pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
@@ -147,8 +91,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let left = logs.end();
     let done = outcome?;
     let price = paid.map(|paid| paid.report(done.price));
-    let report = Report { price, ..report(&done) };
-    setup.report(&report, || text(&report, setup))?;
+    setup.report(&json(&done, price.as_ref()), || text(&done, price.as_ref(), setup))?;
     Ok(exit(&done, flags.recover.stay).worse(left))
 }
 
@@ -208,97 +151,106 @@ fn exit(done: &PoolRecovered, stay: bool) -> Exit {
     }
 }
 
-fn most<'a>(nodes: impl Iterator<Item = &'a NodeLoad>) -> (u64, u64) {
-    let loads = nodes.map(|node| (node.load(), node.planned_load()));
-    loads.fold((0, 0), |a, b| (a.0.max(b.0), a.1.max(b.1)))
+/// Bytes that nodes sent, the most at one of them, and both as planned.
+fn sent(nodes: &BTreeMap<String, NodeLoad>) -> [u64; 4] {
+    let (sum, most) = (
+        |bytes: fn(&NodeLoad) -> u64| nodes.values().map(bytes).sum(),
+        |bytes: fn(&NodeLoad) -> u64| nodes.values().map(bytes).max().unwrap_or(0),
+    );
+    let most = [most(NodeLoad::load), most(NodeLoad::planned_load)];
+    [sum(|node| node.sent), most[0], sum(|node| node.planned_sent), most[1]]
 }
 
-fn strategy(row: &StrategyLoad) -> StrategyReport {
-    let (max_node_load, planned_max_node_load) = most(row.nodes.values());
-    StrategyReport {
-        objects: row.objects,
-        bytes_sent: row.nodes.values().map(|node| node.sent).sum(),
-        max_node_load,
-        planned_sent: row.nodes.values().map(|node| node.planned_sent).sum(),
-        planned_max_node_load,
-    }
-}
-
-fn report(done: &PoolRecovered) -> Report {
-    let total = done.total();
-    let (max_node_load, planned_max_node_load) = most(done.nodes.values());
-    let node = |(id, load): (&String, &NodeLoad)| NodeReport {
-        node: id.clone(),
-        bytes_read: load.read,
-        bytes_sent: load.sent,
-        bytes_received: load.received,
-        bytes_written: load.written,
-        planned_sent: load.planned_sent,
-        planned_received: load.planned_received,
+fn json(done: &PoolRecovered, price: Option<&PriceReport>) -> impl Serialize {
+    let strategy = |(name, row): (&&'static str, &StrategyLoad)| {
+        let [bytes_sent, max_node_load, planned_sent, planned_max_node_load] = sent(&row.nodes);
+        let row = fields! {
+            objects: row.objects,
+            bytes_sent: bytes_sent,
+            max_node_load: max_node_load,
+            planned_sent: planned_sent,
+            planned_max_node_load: planned_max_node_load,
+        };
+        (*name, row)
     };
-    Report {
-        strategy: done.strategy.clone(),
+    let node = |(id, load): (&String, &NodeLoad)| {
+        fields! {
+            node: id.clone(),
+            bytes_read: load.read,
+            bytes_sent: load.sent,
+            bytes_received: load.received,
+            bytes_written: load.written,
+            planned_sent: load.planned_sent,
+            planned_received: load.planned_received,
+        }
+    };
+    let [bytes_sent, max_node_load, planned_sent, planned_max_node_load] = sent(&done.nodes);
+    fields! {
+        strategy: &done.strategy,
         objects: done.objects,
         repaired: done.repaired,
         central: done.central,
         waiting: done.waiting,
         unreadable: done.unreadable,
-        missing: done.missing.clone(),
+        missing: &done.missing,
         incomplete: done.incomplete,
-        failed: done.failed.clone(),
+        failed: &done.failed,
         failed_count: done.failed_count,
         bytes_rebuilt: done.rebuilt,
         resumed_bytes: done.resumed,
-        bytes_read: total.read,
-        bytes_sent: total.sent,
-        max_node_load,
-        planned_sent: total.planned_sent,
-        planned_max_node_load,
+        bytes_read: done.total().read,
+        bytes_sent: bytes_sent,
+        max_node_load: max_node_load,
+        planned_sent: planned_sent,
+        planned_max_node_load: planned_max_node_load,
+        #[serde(skip_serializing_if = "is_null")]
         over_bound: done.over_bound,
         central_bytes_read: done.central_read,
         central_bytes_written: done.central_written,
-        strategies: done.strategies.iter().map(|(name, row)| (*name, strategy(row))).collect(),
-        nodes: done.nodes.iter().map(node).collect(),
-        replanned: done.replanned.clone(),
+        strategies: done.strategies.iter().map(strategy).collect::<BTreeMap<_, _>>(),
+        nodes: done.nodes.iter().map(node).collect::<Vec<_>>(),
+        replanned: &done.replanned,
         replanned_count: done.replanned_count,
         plan_seconds: done.plan_seconds,
         stopped: done.stopped,
         seconds: done.seconds,
-        price: None,
+        #[serde(skip_serializing_if = "is_null")]
+        price: price,
     }
 }
 
-fn text(report: &Report, setup: &Setup) -> String {
+fn text(report: &PoolRecovered, price: Option<&PriceReport>, setup: &Setup) -> String {
     let mut text = match report.repaired {
         0 => format!("{}: nothing repaired\n", count(report.objects, "object")),
         repaired => format!(
             "{} of {} repaired and verified\n",
             count(repaired, "object"),
-            sizes::show(report.bytes_rebuilt)
+            sizes::show(report.rebuilt)
         ),
     };
-    if report.resumed_bytes > 0 {
-        text += &format!("  of these, {} from an earlier run\n", sizes::show(report.resumed_bytes));
+    if report.resumed > 0 {
+        text += &format!("  of these, {} from an earlier run\n", sizes::show(report.resumed));
     }
-    if report.bytes_sent > 0 {
+    let [sent, most, _, planned_most] = sent(&report.nodes);
+    if sent > 0 {
         text += &format!(
             "read {}, sent {}, most at one node {} (planned {})\n",
-            sizes::show(report.bytes_read),
-            sizes::show(report.bytes_sent),
-            sizes::show(report.max_node_load),
-            sizes::show(report.planned_max_node_load),
+            sizes::show(report.total().read),
+            sizes::show(sent),
+            sizes::show(most),
+            sizes::show(planned_most),
         );
         text += &strategies(report);
     }
-    if let Some(price) = &report.price {
+    if let Some(price) = price {
         text += &price.words();
     }
     if report.central > 0 {
         text += &format!(
             "{} repaired through this machine: read {}, wrote {}\n",
             count(report.central, "object"),
-            sizes::show(report.central_bytes_read),
-            sizes::show(report.central_bytes_written)
+            sizes::show(report.central_read),
+            sizes::show(report.central_written)
         );
     }
     if report.replanned_count > 0 {
@@ -322,30 +274,24 @@ fn text(report: &Report, setup: &Setup) -> String {
     if setup.verbose {
         text += &nodes(report);
     }
-    text += &format!("{}\n", pace(report.bytes_rebuilt, report.seconds));
+    text += &format!("{}\n", pace(report.rebuilt, report.seconds));
     text
 }
 
-fn strategies(report: &Report) -> String {
+fn strategies(report: &PoolRecovered) -> String {
     let head = ["strategy", "objects", "sent", "planned", "most at one node", "planned"];
-    let row = |(name, row): (&&'static str, &StrategyReport)| {
-        vec![
-            (*name).to_owned(),
-            row.objects.to_string(),
-            sizes::show(row.bytes_sent),
-            sizes::show(row.planned_sent),
-            sizes::show(row.max_node_load),
-            sizes::show(row.planned_max_node_load),
-        ]
+    let row = |(name, row): (&&'static str, &StrategyLoad)| {
+        let [sent, most, planned, planned_most] = sent(&row.nodes).map(sizes::show);
+        vec![(*name).to_owned(), row.objects.to_string(), sent, planned, most, planned_most]
     };
     table(&head, &report.strategies.iter().map(row).collect::<Vec<_>>())
 }
 
-fn nodes(report: &Report) -> String {
+fn nodes(report: &PoolRecovered) -> String {
     let head = ["node", "read", "sent", "received", "wrote"];
-    let row = |node: &NodeReport| {
-        let bytes = [node.bytes_read, node.bytes_sent, node.bytes_received, node.bytes_written];
-        std::iter::once(node.node.clone()).chain(bytes.map(sizes::show)).collect()
+    let row = |(id, load): (&String, &NodeLoad)| {
+        let bytes = [load.read, load.sent, load.received, load.written];
+        std::iter::once(id.clone()).chain(bytes.map(sizes::show)).collect()
     };
     table(&head, &report.nodes.iter().map(row).collect::<Vec<_>>())
 }
