@@ -50,7 +50,7 @@ pub use map::config::{NodeConfig, NodeState, PoolConfig};
 pub use members::membership::Membership;
 pub use members::sealing::SealReport;
 pub use pool::{Pool, example_pool};
-pub use repair::object_repair::{HealRequest, Healed};
+pub use repair::object_repair::{RepairRequest, RepairedObject};
 pub use repair::prune::PruneReport;
 pub use repair::rebalance::{RebalanceReport, RebalanceRequest};
 pub use repair::repairer::Repairer;

@@ -20,8 +20,9 @@ use crate::members::membership::Membership;
 use crate::repair::queue::RepairQueue;
 use crate::repair::repairer::Repairer;
 use crate::{
-    GetReport, GetRequest, HealRequest, Healed, Helpers, Index, Manifest, NodeConfig, OpenObject,
-    Policy, PoolConfig, PoolStatus, PutReport, PutRequest, ScrubReport, ScrubRequest, StatReport,
+    GetReport, GetRequest, Helpers, Index, Manifest, NodeConfig, OpenObject, Policy, PoolConfig,
+    PoolStatus, PutReport, PutRequest, RepairRequest, RepairedObject, ScrubReport, ScrubRequest,
+    StatReport,
 };
 
 /// An open pool; usable from several threads.
@@ -210,12 +211,17 @@ impl Pool {
         self.writer().remove(name, run, now_ms, settings)
     }
 
-    /// Repairs one object; see [`Repairer::heal`].
+    /// Repairs one object; see [`Repairer::repair`].
     ///
     /// # Errors
-    /// As [`Repairer::heal`].
-    pub fn heal(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Healed> {
-        self.repairer().heal(name, req, settings)
+    /// As [`Repairer::repair`].
+    pub fn repair(
+        &self,
+        name: &str,
+        req: &RepairRequest,
+        settings: &Settings<'_>,
+    ) -> Result<RepairedObject> {
+        self.repairer().repair(name, req, settings)
     }
 
     /// Surveys the pool from names alone; see [`Repairer::survey`].

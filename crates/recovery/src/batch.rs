@@ -96,7 +96,7 @@ impl Rules {
 
 /// An object to repair.
 #[derive(Debug)]
-pub struct Job {
+pub struct PlannedRepair {
     /// The object.
     pub want: DamagedObject,
     /// Its place in a joint plan; `None`: it is planned when its turn comes.
@@ -107,7 +107,7 @@ pub struct Job {
 #[derive(Debug, Default)]
 pub struct Batch {
     groups: Vec<Group>,
-    jobs: Vec<Job>,
+    jobs: Vec<PlannedRepair>,
 }
 
 /// Objects that are planned together.
@@ -163,7 +163,7 @@ impl Batch {
         for want in wants {
             match pool.kind(&want, &cluster, &mut codecs)? {
                 Some(kind) => kinds.entry(kind).or_default().push(want),
-                None => batch.jobs.push(Job { want, planned: None }),
+                None => batch.jobs.push(PlannedRepair { want, planned: None }),
             }
         }
         for ((spec, _, room, leaving), wants) in kinds {
@@ -176,7 +176,8 @@ impl Batch {
             };
             batch.add(codec, pool.destinations(room), wants, pool, &cluster, &options)?;
         }
-        let margin = |job: &Job| job.want.damaged.as_ref().map_or(0, |damaged| damaged.margin);
+        let margin =
+            |job: &PlannedRepair| job.want.damaged.as_ref().map_or(0, |damaged| damaged.margin);
         // Stable: within a risk, joint plans keep the order that loads all links at any time.
         batch.jobs.sort_by_key(margin);
         Ok(batch)
@@ -185,7 +186,7 @@ impl Batch {
     /// Jobs in the order of these objects, each planned when its turn comes.
     #[must_use]
     pub fn unplanned(wants: Vec<DamagedObject>) -> Batch {
-        let jobs = wants.into_iter().map(|want| Job { want, planned: None }).collect();
+        let jobs = wants.into_iter().map(|want| PlannedRepair { want, planned: None }).collect();
         Batch { groups: Vec::new(), jobs }
     }
 
@@ -213,24 +214,24 @@ impl Batch {
             for (index, job) in plan.jobs().enumerate() {
                 let want = wants.get_mut(job.stripe).and_then(Option::take);
                 let planned = Some((group, index));
-                self.jobs.extend(want.map(|want| Job { want, planned }));
+                self.jobs.extend(want.map(|want| PlannedRepair { want, planned }));
             }
             self.groups.push(Group { plan, bytes, leaving: options.leaving.is_some() });
         }
         let left = wants.into_iter().flatten();
-        self.jobs.extend(left.map(|want| Job { want, planned: None }));
+        self.jobs.extend(left.map(|want| PlannedRepair { want, planned: None }));
         Ok(())
     }
 
     /// The jobs, the most endangered objects first.
     #[must_use]
-    pub fn jobs(&self) -> &[Job] {
+    pub fn repairs(&self) -> &[PlannedRepair] {
         &self.jobs
     }
 
     /// The new nodes of a job, by lost shard; nothing when it has no place in a joint plan.
     #[must_use]
-    pub fn targets(&self, job: &Job) -> Option<Vec<(u16, usize)>> {
+    pub fn targets(&self, job: &PlannedRepair) -> Option<Vec<(u16, usize)>> {
         let (group, index) = job.planned?;
         let planned = self.groups.get(group)?.plan.jobs().nth(index)?;
         let targets = planned.targets.iter().map(|&node| usize::from(node));
@@ -239,7 +240,7 @@ impl Batch {
 
     /// The plan of a job, on nodes by their position in the pool.
     #[must_use]
-    pub fn plan(&self, job: &Job) -> Option<Plan> {
+    pub fn plan(&self, job: &PlannedRepair) -> Option<Plan> {
         let (group, index) = job.planned?;
         self.groups.get(group)?.plan.plan(index).ok()
     }
@@ -247,7 +248,7 @@ impl Batch {
     /// Returns whether a job's shard is on a node that is to be emptied, and is to be rebuilt from
     /// the others all the same, since that node's link has enough to carry.
     #[must_use]
-    pub fn rebuilds_leaving(&self, job: &Job) -> bool {
+    pub fn rebuilds_leaving(&self, job: &PlannedRepair) -> bool {
         let planned = job.planned.and_then(|(group, index)| {
             let group = self.groups.get(group).filter(|group| group.leaving)?;
             group.plan.jobs().nth(index)

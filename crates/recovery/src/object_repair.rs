@@ -36,7 +36,7 @@ impl ObjectRepair {
         lacking: &MissingShards,
         load: &BTreeMap<usize, u64>,
     ) -> Option<ObjectRepair> {
-        let job = &batch.jobs()[at];
+        let job = &batch.repairs()[at];
         let current = current(&job.want, lacking);
         let planned = batch.targets(job).filter(|targets| {
             current.is_none()

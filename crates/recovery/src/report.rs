@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kiln_pool::repair::ExpectedReads;
 use kiln_pool::repair::queue::RepairQueue;
-use kiln_pool::{Healed, PoolConfig, PoolStatus};
+use kiln_pool::{PoolConfig, PoolStatus, RepairedObject};
 use serde::Serialize;
 
 use super::attempts::{FinalFailure, Repaired};
@@ -103,7 +103,7 @@ pub struct PoolRecovered {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub settled: Option<u64>,
     /// Repairs computed here; at most 1000.
-    pub details: Vec<Healed>,
+    pub details: Vec<RepairedObject>,
     /// A dry run.
     pub dry_run: bool,
     /// Wall time.
@@ -182,19 +182,19 @@ impl PoolRecovered {
         }
     }
 
-    pub(super) fn add(&mut self, name: &str, ended: &JobOutcome) {
+    pub(super) fn add(&mut self, name: &str, ended: &RepairOutcome) {
         self.replanned_count += ended.given_up.len() as u64;
         let room = MOST_TOLD.saturating_sub(self.replanned.len());
         let told = ended.given_up.iter().take(room).map(|why| format!("{name}: {why}"));
         self.replanned.extend(told);
         self.waiting += u64::from(ended.waits);
         ExpectedReads::add(&mut self.expected, ended.expected);
-        if let Some(healed) = &ended.healed {
-            self.central_read += healed.bytes_read;
-            self.central_written += healed.bytes_written;
-            self.read_runs += healed.read_runs;
+        if let Some(here) = &ended.here {
+            self.central_read += here.bytes_read;
+            self.central_written += here.bytes_written;
+            self.read_runs += here.read_runs;
             if self.details.len() < MOST_TOLD {
-                self.details.push(healed.clone());
+                self.details.push(here.clone());
             }
         }
         if !matches!(ended.outcome, Outcome::Repaired) {
@@ -234,7 +234,7 @@ pub(crate) enum Outcome {
 
 /// An end with what it took.
 #[derive(Debug)]
-pub(crate) struct JobOutcome {
+pub(crate) struct RepairOutcome {
     pub outcome: Outcome,
     /// Strategy of the plan; `None`: computed here.
     pub strategy: Option<&'static str>,
@@ -246,7 +246,7 @@ pub(crate) struct JobOutcome {
     /// Shards that turned out to be damaged.
     pub corrupt: Vec<u16>,
     /// Report of a repair that was computed here.
-    pub healed: Option<Healed>,
+    pub here: Option<RepairedObject>,
     /// Expected cost of its reads, if it was computed here or would be.
     pub expected: Option<ExpectedReads>,
     /// Shards of it wait for unavailable nodes.
@@ -255,9 +255,9 @@ pub(crate) struct JobOutcome {
     pub price: Option<Price>,
 }
 
-impl From<Outcome> for JobOutcome {
-    fn from(outcome: Outcome) -> JobOutcome {
-        JobOutcome {
+impl From<Outcome> for RepairOutcome {
+    fn from(outcome: Outcome) -> RepairOutcome {
+        RepairOutcome {
             outcome,
             strategy: None,
             nodes: BTreeMap::new(),
@@ -265,7 +265,7 @@ impl From<Outcome> for JobOutcome {
             resumed: 0,
             given_up: Vec::new(),
             corrupt: Vec::new(),
-            healed: None,
+            here: None,
             expected: None,
             waits: false,
             price: None,
@@ -273,32 +273,32 @@ impl From<Outcome> for JobOutcome {
     }
 }
 
-impl JobOutcome {
+impl RepairOutcome {
     /// It has to wait.
-    pub fn failed(error: impl Into<RecoveryError>) -> JobOutcome {
+    pub fn failed(error: impl Into<RecoveryError>) -> RepairOutcome {
         Outcome::Failed(error.into()).into()
     }
 
     /// It was repaired here, as far as nodes are there for it.
-    pub fn healed(healed: Healed) -> JobOutcome {
-        let did = healed.manifest || !healed.rebuilt.is_empty();
-        JobOutcome {
-            rebuilt: healed.bytes_written,
-            resumed: healed.resumed_bytes,
-            expected: healed.expected,
-            waits: !healed.left.is_empty(),
-            healed: Some(healed),
+    pub fn here(done: RepairedObject) -> RepairOutcome {
+        let did = done.manifest || !done.rebuilt.is_empty();
+        RepairOutcome {
+            rebuilt: done.bytes_written,
+            resumed: done.resumed_bytes,
+            expected: done.expected,
+            waits: !done.left.is_empty(),
+            here: Some(done),
             ..if did { Outcome::Repaired } else { Outcome::Whole }.into()
         }
     }
 
     /// No plan could save it.
-    pub fn gave_up(failure: FinalFailure) -> JobOutcome {
-        JobOutcome { given_up: failure.given_up, ..JobOutcome::failed(failure.error) }
+    pub fn gave_up(failure: FinalFailure) -> RepairOutcome {
+        RepairOutcome { given_up: failure.given_up, ..RepairOutcome::failed(failure.error) }
     }
 
     /// Agents rebuilt it, which took so much; nodes by the pool's positions.
-    pub fn repaired(config: &PoolConfig, outcome: Outcome, done: Repaired) -> JobOutcome {
+    pub fn repaired(config: &PoolConfig, outcome: Outcome, done: Repaired) -> RepairOutcome {
         let mut nodes: BTreeMap<String, NodeLoad> = BTreeMap::new();
         let id = |node: usize| config.node[node].id.clone();
         for (node, amounts) in &done.nodes {
@@ -313,7 +313,7 @@ impl JobOutcome {
                 load.planned_received = costs.received as u64 * done.sub_bytes;
             }
         }
-        JobOutcome {
+        RepairOutcome {
             strategy: Some(done.strategy),
             rebuilt: done.resumed + nodes.values().map(|load| load.written).sum::<u64>(),
             nodes,

@@ -11,7 +11,7 @@ use kiln_pool::repair::queue::{self, Damaged, RepairQueue};
 use kiln_pool::{Key, PoolStatus, ScrubReport};
 
 use super::batch::{self, Batch, DamagedObject};
-use super::report::{JobOutcome, Outcome};
+use super::report::{Outcome, RepairOutcome};
 use super::scrub::{ScrubPosition, ScrubSchedule};
 use super::state::{
     Phase, Rate, RecoveryState, RunningRepair, ScrubState, ShownPlan, Wait, WaitReason,
@@ -403,8 +403,8 @@ impl Scheduler {
     /// The next job of the batch; the most endangered object is the first.
     pub fn take(&mut self) -> Option<usize> {
         let at = self.begun;
-        self.begun += usize::from(at < self.batch.jobs().len());
-        if let Some(job) = self.batch.jobs().get(at)
+        self.begun += usize::from(at < self.batch.repairs().len());
+        if let Some(job) = self.batch.repairs().get(at)
             && let Some(damaged) = &job.want.damaged
         {
             let listed = &job.want.listed;
@@ -419,12 +419,12 @@ impl Scheduler {
         &mut self,
         now: Now,
         at: usize,
-        ended: &JobOutcome,
+        ended: &RepairOutcome,
         stopped: bool,
     ) -> Option<String> {
         self.told.running.remove(&at);
         let batch = Arc::clone(&self.batch);
-        let want = &batch.jobs()[at].want;
+        let want = &batch.repairs()[at].want;
         let key = want.damaged.as_ref()?.key;
         let name = &want.listed.name;
         let mut warning = None;
@@ -463,7 +463,7 @@ impl Scheduler {
     pub fn finish(&mut self) -> Vec<(Key, Vec<u16>)> {
         let batch = std::mem::take(&mut self.batch);
         let mut damage = Vec::new();
-        for job in batch.jobs() {
+        for job in batch.repairs() {
             let Some(Damaged { key, .. }) = &job.want.damaged else { continue };
             // What a stop left over waits for its turn again, as does what was found damaged since.
             self.queue.release(key);

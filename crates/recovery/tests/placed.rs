@@ -1,6 +1,6 @@
 //! Placed repairs over agents: real sockets on the loopback interface, real shards.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_code::Codec;
@@ -11,9 +11,9 @@ use kiln_net::{NetError, Result};
 use kiln_plan::STRATEGIES;
 use kiln_recovery::RepairWatcher;
 use kiln_recovery::{Helper, PlacedRepair, Repaired};
-use kiln_store::{Backend, MemoryBackend, Operation, ShardReader};
+use kiln_store::{Backend, MemoryBackend, ShardReader};
 use kiln_stripe::{Node, Settings, Silent, StreamSource};
-use kiln_testkit::{Fault, FaultAction, FaultyBackend, pattern};
+use kiln_testkit::{FaultyBackend, pattern};
 use tokio::runtime::Runtime;
 
 fn name(index: usize) -> String {
@@ -107,12 +107,12 @@ impl Cluster {
         }
     }
 
-    fn run(&self, repair: &PlacedRepair<'_>, watcher: &dyn RepairWatcher) -> Result<Repaired> {
+    fn run(&self, repair: &PlacedRepair<'_>) -> Result<Repaired> {
         // A number of its own, as coordinators draw one: what is late of an earlier repair is of no
         // task that there is.
         static TASKS: AtomicU8 = AtomicU8::new(3);
         let task = [TASKS.fetch_add(1, Ordering::Relaxed); 16];
-        Ok(repair.run(&self.network, task, watcher)?)
+        Ok(repair.run(&self.network, task, &Nothing)?)
     }
 
     /// Returns whether the spare has exactly these shards, byte for byte.
@@ -135,27 +135,12 @@ fn geometry(disk: &MemoryBackend, size: u64) -> Geometry {
     Geometry::of(reader.info(), size, reader.digests().unwrap())
 }
 
-/// Calls something when a repair has kept its first bytes.
-struct Once<F: Fn()>(F, AtomicU64);
+struct Nothing;
 
-impl<F: Fn()> Once<F> {
-    fn new(call: F) -> Once<F> {
-        Once(call, AtomicU64::new(0))
-    }
-}
-
-impl<F: Fn()> RepairWatcher for Once<F> {
-    fn kept(&self, bytes: u64, _total: u64) {
-        if bytes > 0 && self.1.swap(1, Ordering::Relaxed) == 0 {
-            (self.0)();
-        }
-    }
+impl RepairWatcher for Nothing {
+    fn kept(&self, _bytes: u64, _total: u64) {}
 
     fn replanned(&self, _why: &str) {}
-}
-
-fn nothing() -> Once<fn()> {
-    Once::new(|| {})
 }
 
 #[test]
@@ -164,7 +149,7 @@ fn what_leaves_is_copied_from_agent_to_agent_and_rebuilt_where_it_is_corrupt() {
     let mut moving = cluster.recovery(&[3], "hub");
     moving.copies = true;
     moving.nodes[3].shards.clone_from(&cluster.helpers[3].shards);
-    let done = cluster.run(&moving, &nothing()).unwrap();
+    let done = cluster.run(&moving).unwrap();
     cluster.spare_has(&[3]);
     assert_eq!((done.strategy, &done.helpers[..]), ("copied", &[3][..]));
     let layout = cluster.geometry.shard(0).layout().unwrap();
@@ -179,7 +164,7 @@ fn what_leaves_is_copied_from_agent_to_agent_and_rebuilt_where_it_is_corrupt() {
     let half = bytes.len() / 2;
     bytes[half] ^= 1;
     cluster.disks[3].0.put(&name(3), bytes);
-    let done = cluster.run(&moving, &nothing()).unwrap();
+    let done = cluster.run(&moving).unwrap();
     cluster.spare_has(&[3]);
     assert_eq!((done.strategy, &done.corrupt[..]), ("hub", &[3][..]));
 }
@@ -205,7 +190,7 @@ fn every_strategy_rebuilds_the_same_bytes_with_the_traffic_of_its_plan() {
         for row in STRATEGIES.iter().filter(|row| !row.searches) {
             println!("{spec} by {}", row.name);
             let recovery = cluster.recovery(&lost, row.name);
-            let done = cluster.run(&recovery, &nothing()).unwrap();
+            let done = cluster.run(&recovery).unwrap();
             cluster.spare_has(&lost);
             assert!(done.given_up.is_empty(), "{:?}", done.given_up);
             for (node, planned) in done.planned.nodes().iter().enumerate() {
@@ -222,47 +207,16 @@ fn every_strategy_rebuilds_the_same_bytes_with_the_traffic_of_its_plan() {
 }
 
 #[test]
-fn a_helper_that_ends_on_the_way_is_left_out() {
-    let cluster = Cluster::new("clay:4+2", 1_000_000, 1024);
-    // It lasts for longer than two seconds, after which agents first tell how far they are.
-    let recovery = PlacedRepair { windows: 1, rate: 150_000, ..cluster.recovery(&[2], "central") };
-    let kill = Once::new(|| cluster.stop(4));
-    let done = cluster.run(&recovery, &kill).unwrap();
-    cluster.spare_has(&[2]);
-    assert_eq!(done.given_up.len(), 1, "{:?}", done.given_up);
-    assert!(!done.helpers.contains(&4));
-}
-
-#[test]
-fn rot_is_found_before_it_is_used_and_planned_around() {
-    let cluster = Cluster::new("clay:4+2", 300_000, 1024);
-    let (_, disk) = &cluster.disks[4];
-    // In a sub-chunk that the repair of chunk 1 reads too.
-    let rot = Fault::new(FaultAction::Flip { offset: 4096 + 5 * 1024 + 700, mask: 16 });
-    disk.inject(rot.on(Operation::Read).always());
-    let done = cluster.run(&cluster.recovery(&[0, 1], "central"), &nothing());
-    // Two are lost already: with the corrupt one there are too few.
-    assert!(done.is_err());
-    assert!(cluster.disks[cluster.n()].0.list().unwrap().iter().all(|name| name.starts_with('.')));
-    let recovery = cluster.recovery(&[1], "central");
-    let done = cluster.run(&recovery, &nothing()).unwrap();
-    assert_eq!(done.given_up.len(), 1, "{:?}", done.given_up);
-    assert!(done.given_up[0].contains("shard 4"), "{:?}", done.given_up);
-    let spare = &cluster.disks[cluster.n()].0;
-    assert!(same(&spare.bytes(&name(1)).unwrap(), &cluster.shards[1]));
-}
-
-#[test]
 fn a_spare_that_is_full_or_gone_is_told_and_nothing_is_put_in_place() {
     let cluster = Cluster::new("rs:4+2", 300_000, 1024);
     let spare = cluster.n();
     cluster.disks[spare].1.limit_space(20_000);
-    let error = cluster.run(&cluster.recovery(&[1], "central"), &nothing()).unwrap_err();
+    let error = cluster.run(&cluster.recovery(&[1], "central")).unwrap_err();
     assert!(error.to_string().contains("space"), "{error}");
     assert!(cluster.disks[spare].0.bytes(&name(1)).is_none());
     cluster.disks[spare].1.heal();
     cluster.stop(spare);
-    let error = cluster.run(&cluster.recovery(&[1], "central"), &nothing()).unwrap_err();
+    let error = cluster.run(&cluster.recovery(&[1], "central")).unwrap_err();
     assert!(matches!(error, NetError::Io { .. }), "{error}");
 }
 
@@ -271,7 +225,7 @@ fn a_wrong_digest_keeps_the_result_from_its_place() {
     let cluster = Cluster::new("rs:4+2", 100_000, 1024);
     let mut recovery = cluster.recovery(&[1], "central");
     recovery.geometry.digests[1][3] ^= 1;
-    let error = cluster.run(&recovery, &nothing()).unwrap_err();
+    let error = cluster.run(&recovery).unwrap_err();
     assert!(error.to_string().contains("digest"), "{error}");
     assert!(cluster.disks[cluster.n()].0.bytes(&name(1)).is_none());
 }
@@ -281,7 +235,7 @@ fn a_limit_of_the_rate_is_kept_to() {
     let cluster = Cluster::new("rs:4+2", 400_000, 1024);
     let recovery = PlacedRepair { rate: 400_000, ..cluster.recovery(&[1], "central") };
     let start = std::time::Instant::now();
-    cluster.run(&recovery, &nothing()).unwrap();
+    cluster.run(&recovery).unwrap();
     // The spare receives four chunks for one: 400 kB at 400 kB/s, of which the first second's
     // worth may come at once. Only the lower limit is certain on a busy machine.
     assert!(start.elapsed().as_millis() > 300, "{:?}", start.elapsed());

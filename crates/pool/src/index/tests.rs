@@ -141,16 +141,16 @@ fn a_repair_that_was_not_noted_is_noted_by_the_next() {
         index.refresh(&world.pool(), b"boot", &Silent).unwrap();
         elsewhere.refresh(&world.pool(), b"boot", &Silent).unwrap();
         let before = world.logs();
-        let healed = world.pool().heal("a", &crate::HealRequest::default(), &settings).unwrap();
+        let healed = world.pool().repair("a", &crate::RepairRequest::default(), &settings).unwrap();
         assert_eq!(healed.rebuilt.len(), 1);
         world.put_logs(before);
         index.refresh(&world.pool(), b"boot", &Silent).unwrap();
         assert!(mine(&index).nodes.contains(&leaves), "it was not noted");
         if by_heal {
-            let (pool, heal) = (world.pool(), crate::HealRequest::default());
+            let (pool, heal) = (world.pool(), crate::RepairRequest::default());
             let survey = || pool.survey(&index, &mut RepairQueue::new(Rules::default()), 0);
             assert!(survey().unwrap().under_replicated > 0, "the map is not settled");
-            pool.heal("a", &heal, &settings).unwrap();
+            pool.repair("a", &heal, &settings).unwrap();
             pool.repairer().settle(&survey().unwrap(), &index, &settings).unwrap().unwrap();
             assert!(!mine(&index).nodes.contains(&leaves));
             // That all is in place made a new map.
@@ -158,7 +158,11 @@ fn a_repair_that_was_not_noted_is_noted_by_the_next() {
             world.config =
                 Membership::newest(world.config.clone(), false, &open, &settings).unwrap();
         } else {
-            world.pool().repairer().needs("a", &crate::HealRequest::default(), &settings).unwrap();
+            world
+                .pool()
+                .repairer()
+                .needs("a", &crate::RepairRequest::default(), &settings)
+                .unwrap();
         }
         for index in [&index, &elsewhere] {
             index.refresh(&world.pool(), b"boot", &Silent).unwrap();

@@ -46,7 +46,7 @@ impl Repairer<'_> {
     ///
     /// # Errors
     /// The index.
-    pub fn note_healed(&self, key: &Key, index: &Index, copies_only: bool) -> Result<()> {
+    pub fn note_repaired(&self, key: &Key, index: &Index, copies_only: bool) -> Result<()> {
         let mut damage = index.damage_of(key)?;
         if copies_only {
             damage.retain(|index| *index != THE_MANIFEST);

@@ -21,7 +21,7 @@ const ROUNDS: usize = 4;
 
 /// Request to repair an object.
 #[derive(Clone, Debug, Default)]
-pub struct HealRequest {
+pub struct RepairRequest {
     /// The time, in ms since 1970.
     pub now_ms: u64,
     /// Also rebuild the shards of unavailable nodes, on other nodes, as if they were lost.
@@ -35,7 +35,7 @@ pub struct HealRequest {
 
 /// Report of a repair of one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Healed {
+pub struct RepairedObject {
     /// The object.
     pub object: String,
     /// Indices rebuilt or moved, and the node of each.
@@ -143,9 +143,14 @@ impl Repairer<'_> {
     /// [`PoolError::StripeLost`] and [`PoolError::NotRecoverable`] when too much is lost,
     /// [`PoolError::Refused`] when there is no domain for a shard, [`PoolError::Mismatch`]; store
     /// errors. Nothing is then replaced.
-    pub fn heal(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Healed> {
+    pub fn repair(
+        &self,
+        name: &str,
+        req: &RepairRequest,
+        settings: &Settings<'_>,
+    ) -> Result<RepairedObject> {
         let key = Key::of(name)?;
-        let mut healed = Healed { object: name.to_owned(), ..Healed::default() };
+        let mut repaired = RepairedObject { object: name.to_owned(), ..RepairedObject::default() };
         let mut suspects = req.suspects.clone();
         for _ in 0..ROUNDS {
             let found = self.manifests.look_at_all(&key, name)?;
@@ -153,17 +158,17 @@ impl Repairer<'_> {
                 return Err(PoolError::NoObject { name: name.to_owned() });
             };
             let work = self.work(&found, (req.away, &suspects), settings)?;
-            healed.left.clone_from(&work.left);
+            repaired.left.clone_from(&work.left);
             if work.todo.is_empty() {
                 if work.renew {
                     self.renew(key, &manifest, req.now_ms, settings)?;
-                    healed.manifest = true;
-                } else if work.left.is_empty() && healed.rebuilt.is_empty() {
+                    repaired.manifest = true;
+                } else if work.left.is_empty() && repaired.rebuilt.is_empty() {
                     self.manifests.note_sound(&key, &manifest, settings)?;
                 }
-                return Ok(healed);
+                return Ok(repaired);
             }
-            let done = |index: &&u16| healed.rebuilt.iter().any(|(done, _)| done == *index);
+            let done = |index: &&u16| repaired.rebuilt.iter().any(|(done, _)| done == *index);
             let rebuilt = match work.todo.iter().find(done) {
                 Some(&index) => {
                     let todo = "its disk does not return the bytes that were written; replace the \
@@ -173,7 +178,7 @@ impl Repairer<'_> {
                 }
                 None => {
                     let object = (key, &manifest, req.now_ms);
-                    self.rebuild(object, &work, &suspects, &mut healed, settings)
+                    self.rebuild(object, &work, &suspects, &mut repaired, settings)
                 }
             };
             suspects = match rebuilt {
@@ -181,7 +186,7 @@ impl Repairer<'_> {
                 Err(error) if self.is_in_force(&key, &manifest)? => return Err(error),
                 // It was replaced or removed, and its shards went while they were looked at.
                 Err(_) => {
-                    healed.rebuilt.clear();
+                    repaired.rebuilt.clear();
                     Vec::new()
                 }
             };
@@ -211,7 +216,7 @@ impl Repairer<'_> {
     pub fn expected_reads(
         &self,
         name: &str,
-        req: &HealRequest,
+        req: &RepairRequest,
         settings: &Settings<'_>,
     ) -> Result<Option<ExpectedReads>> {
         if settings.devices.is_none() {
@@ -229,7 +234,7 @@ impl Repairer<'_> {
     /// whether any were.
     ///
     /// # Errors
-    /// As [`Repairer::heal`].
+    /// As [`Repairer::repair`].
     pub fn renew_copies(&self, name: &str, now_ms: u64, settings: &Settings<'_>) -> Result<bool> {
         if !self.map.is_backfilling() {
             return Ok(false);
@@ -260,7 +265,7 @@ impl Repairer<'_> {
         (key, manifest, now_ms): (Key, &Manifest, u64),
         Work { health, shards, todo, renew, .. }: &Work,
         suspects: &[u16],
-        healed: &mut Healed,
+        repaired: &mut RepairedObject,
         settings: &Settings<'_>,
     ) -> Result<Vec<u16>> {
         let Some(shards) = shards.as_ref().filter(|_| health.margin >= 0) else {
@@ -279,16 +284,16 @@ impl Repairer<'_> {
         }
         let wrong: Vec<usize> =
             suspects.iter().map(|s| suspected(*s)).filter(|s| s.1).map(|s| s.0).collect();
-        let bad = self.write_parts(shards, &targets, &wrong, healed, settings)?;
+        let bad = self.write_parts(shards, &targets, &wrong, repaired, settings)?;
         let (name, run) = (&manifest.name[..], manifest.run);
         let object = InPlace { key, name, run, targets: &targets, now_ms };
         if !self.put_in_place(&object, settings)? {
             return Ok(Vec::new());
         }
-        healed.manifest = true;
+        repaired.manifest = true;
         for target in &targets {
             let node = self.map.nodes[target.node].config.id.clone();
-            healed.rebuilt.push((target.index as u16, node));
+            repaired.rebuilt.push((target.index as u16, node));
         }
         match refused {
             Some(what) if bad.is_empty() => Err(PoolError::Refused { what }),
@@ -433,7 +438,7 @@ impl Repairer<'_> {
         shards: &ObjectShards,
         targets: &[Target],
         wrong: &[usize],
-        healed: &mut Healed,
+        repaired: &mut RepairedObject,
         settings: &Settings<'_>,
     ) -> Result<Vec<u16>> {
         let mut parts = Vec::with_capacity(targets.len());
@@ -444,11 +449,14 @@ impl Repairer<'_> {
         let quiet = Settings { observer: &Quiet(settings.observer), ..self.map.settings(settings) };
         let Rebuilt { statistics, written_each, kept_each } =
             rebuild_shards(shards, &parts, wrong, settings.devices, &quiet)?;
-        ExpectedReads::add(&mut healed.expected, statistics.reads.as_ref().map(ExpectedReads::of));
-        healed.bytes_read += statistics.bytes();
-        healed.read_runs += statistics.runs();
-        healed.bytes_written += written_each * targets.len() as u64;
-        healed.resumed_bytes += kept_each * targets.len() as u64;
+        ExpectedReads::add(
+            &mut repaired.expected,
+            statistics.reads.as_ref().map(ExpectedReads::of),
+        );
+        repaired.bytes_read += statistics.bytes();
+        repaired.read_runs += statistics.runs();
+        repaired.bytes_written += written_each * targets.len() as u64;
+        repaired.resumed_bytes += kept_each * targets.len() as u64;
         let bad = statistics.bad_indices().into_iter();
         let others = bad.filter(|index| targets.iter().all(|target| target.index != *index));
         Ok(others.map(|index| index as u16).collect())

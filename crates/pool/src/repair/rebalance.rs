@@ -14,7 +14,7 @@ use crate::data::shards::ObjectShards;
 use crate::index::{Index, Listed};
 use crate::layout::{Body, place};
 use crate::manifest::commit::places;
-use crate::repair::object_repair::{Healed, InPlace, Target};
+use crate::repair::object_repair::{InPlace, RepairedObject, Target};
 use crate::repair::repairer::Repairer;
 use crate::{Key, Manifest};
 
@@ -123,9 +123,9 @@ impl Repairer<'_> {
             return Ok(());
         }
         if !req.dry_run {
-            let mut healed = Healed::default();
+            let mut repaired = RepairedObject::default();
             let quiet = Settings { observer: &Quiet(settings.observer), ..*settings };
-            self.write_parts(&shards, &targets, &[], &mut healed, &quiet)?;
+            self.write_parts(&shards, &targets, &[], &mut repaired, &quiet)?;
             let (run, now_ms) = (manifest.run, req.now_ms);
             let object = InPlace { key, name, run, targets: &targets, now_ms };
             if !self.put_in_place(&object, &quiet)? {

@@ -14,7 +14,7 @@ use kiln_store::{Digest, ShardInfo, read_back};
 use kiln_stripe::chunks::Shards;
 use kiln_stripe::{PoolError, Result, Settings};
 
-use crate::HealRequest;
+use crate::RepairRequest;
 use crate::data::shards::{Member, ObjectShards};
 use crate::manifest::commit::places;
 use crate::manifest::quorum::Found;
@@ -28,9 +28,9 @@ use crate::{Key, NodeFile};
 pub enum Needs {
     /// Nothing, or nothing that can be done while nodes are unavailable.
     Nothing,
-    /// Something that [`Repairer::heal`] does best: copies of its manifest, shards that move while
+    /// Something that [`Repairer::repair`] does best: copies of its manifest, shards that move while
     /// others are lost.
-    Heal,
+    Central,
     /// Shards are to be rebuilt, or all of them to be copied.
     Rebuild(Box<MissingShards>),
 }
@@ -106,7 +106,7 @@ impl Repairer<'_> {
     ///
     /// # Errors
     /// [`PoolError::NoObject`], [`PoolError::NotRecoverable`]; too many nodes away; a store.
-    pub fn needs(&self, name: &str, req: &HealRequest, settings: &Settings<'_>) -> Result<Needs> {
+    pub fn needs(&self, name: &str, req: &RepairRequest, settings: &Settings<'_>) -> Result<Needs> {
         let found = self.manifests.look_at_all(&Key::of(name)?, name)?;
         self.needs_of(&Looked { name: name.to_owned(), found }, req, settings)
     }
@@ -142,7 +142,7 @@ impl Repairer<'_> {
     pub fn needs_of(
         &self,
         looked: &Looked,
-        req: &HealRequest,
+        req: &RepairRequest,
         settings: &Settings<'_>,
     ) -> Result<Needs> {
         let Looked { name, found } = looked;
@@ -156,7 +156,7 @@ impl Repairer<'_> {
             if !renew && left.is_empty() {
                 self.manifests.note_sound(&key, manifest, settings)?;
             }
-            return Ok(if renew { Needs::Heal } else { Needs::Nothing });
+            return Ok(if renew { Needs::Central } else { Needs::Nothing });
         }
         let moves = !health.leaving.is_empty() && !req.rebuild_leaving;
         let all = lost.iter().all(|index| health.leaving.contains(index));
@@ -164,7 +164,7 @@ impl Repairer<'_> {
             let is_here = |index: &u16| is_sound(shards.member(usize::from(*index)));
             !moves || (all && lost.iter().all(is_here))
         }) else {
-            return Ok(Needs::Heal);
+            return Ok(Needs::Central);
         };
         if health.margin < 0 {
             let (object, detail) = (name.clone(), health.notes.join("; "));

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use kiln_pool::{HealRequest, Index, Pool};
+use kiln_pool::{RepairRequest, Index, Pool};
 use kiln_store::{Backend, StoreError};
 use kiln_stripe::{PoolError, Silent, Source};
 
@@ -142,9 +142,9 @@ pub fn a_repair_never_makes_it_worse() {
             world.replace_disk(lost);
         },
         |_, pool| {
-            let _ = pool.heal(
+            let _ = pool.repair(
                 "x",
-                &HealRequest { now_ms: 1_000, ..HealRequest::default() },
+                &RepairRequest { now_ms: 1_000, ..RepairRequest::default() },
                 &settings(),
             );
         },

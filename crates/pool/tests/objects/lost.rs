@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use kiln_pool::repair::Needs;
-use kiln_pool::{HealRequest, Index, Pool, PutReport, PutRequest, ScrubRequest};
+use kiln_pool::{RepairRequest, Index, Pool, PutReport, PutRequest, ScrubRequest};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Source, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
@@ -88,11 +88,11 @@ pub fn repairs_and_changes_of_the_map_leave_an_empty_place_empty() {
     for away in [false, true] {
         for ((name, _), report) in all.iter().zip(&reports) {
             let shards = report.nodes.iter().filter(|node| **node == id).count();
-            let req = HealRequest { now_ms: 5_000, away, ..HealRequest::default() };
+            let req = RepairRequest { now_ms: 5_000, away, ..RepairRequest::default() };
             let needs = pool.repairer().needs(name, &req, &settings()).unwrap();
             let rebuilds = shards > 0 && away;
             assert_eq!(matches!(needs, Needs::Rebuild(_)), rebuilds, "{name}: {needs:?}");
-            let healed = pool.heal(name, &req, &settings()).unwrap();
+            let healed = pool.repair(name, &req, &settings()).unwrap();
             assert_eq!(healed.rebuilt.len(), if away { shards } else { 0 }, "{healed:?}");
             assert!(healed.rebuilt.iter().all(|(_, node)| *node != id), "{healed:?}");
             left += healed.left.len();

@@ -2,7 +2,7 @@
 //! finds, in the order of the queue, each object once.
 
 use kiln_pool::repair::queue::{RepairQueue, Rules};
-use kiln_pool::{HealRequest, Index, Pool};
+use kiln_pool::{Index, Pool, RepairRequest};
 use kiln_stripe::{PoolError, Result, Settings, Silent};
 
 #[derive(Debug, Default)]
@@ -36,14 +36,14 @@ pub fn recover(
             report.waiting += 1;
             if repairer.renew_copies(name, now_ms, settings)? {
                 report.repaired += 1;
-                repairer.note_healed(&key, index, true)?;
+                repairer.note_repaired(&key, index, true)?;
             }
             continue;
         }
-        let heal = HealRequest { now_ms, away, suspects, rebuild_leaving: false };
-        match pool.heal(name, &heal, settings) {
+        let heal = RepairRequest { now_ms, away, suspects, rebuild_leaving: false };
+        match pool.repair(name, &heal, settings) {
             Ok(healed) => {
-                repairer.note_healed(&key, index, false)?;
+                repairer.note_repaired(&key, index, false)?;
                 report.repaired += u64::from(healed.manifest || !healed.rebuilt.is_empty());
                 report.waiting += u64::from(!healed.left.is_empty());
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use kiln_pool::layout::{Body, DiskUsage};
 use kiln_pool::repair::{Needs, RebuiltShards};
 use kiln_pool::{
-    HealRequest, Key, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport, PutRequest,
+    Key, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport, PutRequest, RepairRequest,
 };
 use kiln_store::{Backend, FileBackend, StoreError, write_whole};
 use kiln_stripe::{ErrorKind, PoolError, Source, StreamSource};
@@ -89,7 +89,7 @@ fn rebuilt_elsewhere(world: &World, name: &str) -> (usize, RebuiltShards) {
     let disk = &world.disks[at].memory;
     disk.rename(&shard.name(), "aside").unwrap();
     let Needs::Rebuild(lacking) =
-        pool.repairer().needs(name, &HealRequest::default(), &settings()).unwrap()
+        pool.repairer().needs(name, &RepairRequest::default(), &settings()).unwrap()
     else {
         panic!("{name} lacks a shard")
     };
@@ -122,7 +122,7 @@ pub fn objects_rebuilt_elsewhere_are_put_in_place_together_each_with_its_own_end
     }
     // What is in place is whole: nothing more is needed.
     let needs =
-        world.pool().repairer().needs("whole", &HealRequest::default(), &settings()).unwrap();
+        world.pool().repairer().needs("whole", &RepairRequest::default(), &settings()).unwrap();
     assert!(matches!(needs, Needs::Nothing), "{needs:?}");
 }
 
@@ -142,7 +142,7 @@ pub fn objects_that_are_looked_for_together_have_their_own_ends_and_cost_less() 
     assert!(together * 4 < alone * 3, "{together} against {alone}");
     for looked in looked {
         let needs =
-            pool.repairer().needs_of(&looked.unwrap(), &HealRequest::default(), &settings());
+            pool.repairer().needs_of(&looked.unwrap(), &RepairRequest::default(), &settings());
         assert!(matches!(needs, Ok(Needs::Nothing)), "{needs:?}");
     }
     // A name that cannot be one, and one that is no object.
@@ -150,7 +150,7 @@ pub fn objects_that_are_looked_for_together_have_their_own_ends_and_cost_less() 
     assert_eq!(looked[1].as_ref().unwrap_err().kind(), ErrorKind::Usage);
     let needs = |at: usize| {
         let looked = looked[at].as_ref().unwrap();
-        pool.repairer().needs_of(looked, &HealRequest::default(), &settings())
+        pool.repairer().needs_of(looked, &RepairRequest::default(), &settings())
     };
     assert!(matches!(needs(0), Ok(Needs::Nothing)));
     assert!(matches!(needs(2), Err(PoolError::NoObject { .. })));

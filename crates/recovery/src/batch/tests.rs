@@ -47,12 +47,12 @@ fn a_lost_node_is_rebuilt_over_the_others_evenly_and_the_endangered_first() {
         .collect();
     let all = wants.len();
     let batch = Batch::new(wants, &pool, &Rules::new(JOINT, 1).unwrap()).unwrap();
-    assert_eq!(batch.jobs().len(), all);
+    assert_eq!(batch.repairs().len(), all);
     let margins: Vec<i32> =
-        batch.jobs().iter().map(|job| job.want.damaged.as_ref().unwrap().margin).collect();
+        batch.repairs().iter().map(|job| job.want.damaged.as_ref().unwrap().margin).collect();
     assert!(margins.is_sorted() && margins[0] == 0);
     let mut got = [0; 10];
-    for job in batch.jobs() {
+    for job in batch.repairs() {
         for (index, node) in batch.targets(job).unwrap() {
             assert!(job.want.lost().contains(&index));
             assert!(!job.want.listed.nodes.contains(&format!("n{node}")));
@@ -77,9 +77,9 @@ fn what_leaves_a_node_that_answers_is_copied_or_rebuilt_by_the_others() {
     });
     let wants: Vec<DamagedObject> = wants.collect();
     let batch = Batch::new(wants, &pool, &Rules::new(JOINT, 1).unwrap()).unwrap();
-    let rebuilt = batch.jobs().iter().filter(|job| batch.rebuilds_leaving(job)).count();
+    let rebuilt = batch.repairs().iter().filter(|job| batch.rebuilds_leaving(job)).count();
     assert!((10..44).contains(&rebuilt), "{rebuilt}");
-    for job in batch.jobs() {
+    for job in batch.repairs() {
         // A copied shard has no plan; nothing is sent to the node that leaves.
         assert_eq!(batch.plan(job).is_some(), batch.rebuilds_leaving(job));
         assert!(batch.targets(job).unwrap().iter().all(|(_, node)| *node != 0));
@@ -92,7 +92,9 @@ fn what_leaves_a_node_that_answers_is_copied_or_rebuilt_by_the_others() {
     let pool = Snapshot { config: &config, usable, to: None };
     let wants = vec![want("o", 0, 10, &[0])];
     let batch = Batch::new(wants, &pool, &Rules::new(JOINT, 1).unwrap()).unwrap();
-    assert!(!batch.rebuilds_leaving(&batch.jobs()[0]) && batch.plan(&batch.jobs()[0]).is_some());
+    assert!(
+        !batch.rebuilds_leaving(&batch.repairs()[0]) && batch.plan(&batch.repairs()[0]).is_some()
+    );
 }
 
 #[test]
@@ -102,7 +104,7 @@ fn shards_go_back_to_a_node_that_is_there_or_where_a_part_lies_or_where_told() {
     let rules = Rules::new("central", 1).unwrap();
     let target = |pool: &Snapshot<'_>, want: DamagedObject| {
         let batch = Batch::new(vec![want], pool, &rules).unwrap();
-        batch.targets(&batch.jobs()[0]).unwrap()
+        batch.targets(&batch.repairs()[0]).unwrap()
     };
     assert_eq!(target(&pool, want("a", 0, 10, &[2])), [(2, 2)]);
     pool.usable[2] = false;
@@ -117,7 +119,7 @@ fn shards_go_back_to_a_node_that_is_there_or_where_a_part_lies_or_where_told() {
     assert!((6..10).contains(&elsewhere));
     pool.usable[6..].fill(false);
     let batch = Batch::new(vec![left.clone()], &pool, &rules).unwrap();
-    assert!(batch.targets(&batch.jobs()[0]).is_none());
+    assert!(batch.targets(&batch.repairs()[0]).is_none());
     assert!(pool.places(&left, &[2], &|_| 0).is_none());
     pool.usable[6..].fill(true);
     pool.to = None;
@@ -136,6 +138,6 @@ fn what_fits_no_group_is_left_to_itself() {
     let unknown = want("c", 0, 10, &[9]);
     let rules = Rules::new(JOINT, 1).unwrap();
     let batch = Batch::new(vec![inline, packets, unknown], &pool, &rules).unwrap();
-    assert!(batch.jobs().iter().all(|job| batch.plan(job).is_none()));
-    assert_eq!((batch.jobs().len(), batch.concentration()), (3, None));
+    assert!(batch.repairs().iter().all(|job| batch.plan(job).is_none()));
+    assert_eq!((batch.repairs().len(), batch.concentration()), (3, None));
 }

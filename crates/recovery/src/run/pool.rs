@@ -2,7 +2,7 @@
 //! once, and has what they rebuilt put in place. What is next is decided by [`Scheduler`].
 
 mod claims;
-mod job;
+mod repair;
 mod scrub;
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use kiln_stripe::{Depth, PoolError, Settings};
 use self::claims::Claims;
 use crate::batch::{Batch, DamagedObject, Rules, Snapshot};
 use crate::coalescer::{Commits, Looks};
-use crate::report::JobOutcome;
+use crate::report::RepairOutcome;
 use crate::schedule::{Next, Scheduler};
 use crate::{Now, Phase, PoolRecovered, RateLimits, RecoverOptions, RecoveryState, ScrubPosition};
 use crate::{RecoveryError, Result};
@@ -314,11 +314,11 @@ impl Shared<'_> {
         let took = recovery.network.now().saturating_sub(began);
         self.scheduler().begin(recovery.now(), Arc::clone(&batch), took.as_secs_f64());
         self.tell(true);
-        let threads = recovery.options.at_once().min(batch.jobs().len());
+        let threads = recovery.options.at_once().min(batch.repairs().len());
         recovery.network.at_once(threads, &|| {
             while !control.stopped() {
                 let Some(at) = self.scheduler().take() else { break };
-                let ended = self.guarded_job(&batch, at);
+                let ended = self.guarded(&batch, at);
                 let stopped = control.stopped();
                 let warning = self.scheduler().ended(recovery.now(), at, &ended, stopped);
                 if let Some(warning) = warning {
@@ -365,10 +365,11 @@ impl Shared<'_> {
     }
 
     /// Repairs the object of a job; a panic fails this job only.
-    fn guarded_job(&self, batch: &Batch, at: usize) -> JobOutcome {
-        let run = std::panic::AssertUnwindSafe(|| self.job(batch, at));
-        std::panic::catch_unwind(run)
-            .unwrap_or_else(|_| JobOutcome::failed(PoolError::Internal { what: "a panic".into() }))
+    fn guarded(&self, batch: &Batch, at: usize) -> RepairOutcome {
+        let run = std::panic::AssertUnwindSafe(|| self.repair(batch, at));
+        std::panic::catch_unwind(run).unwrap_or_else(|_| {
+            RepairOutcome::failed(PoolError::Internal { what: "a panic".into() })
+        })
     }
 
     fn pool(&self) -> Arc<Pool> {

@@ -51,12 +51,12 @@ fn survey(scheduler: &mut Scheduler, now: Now, objects: &[(&str, i32)]) -> Optio
     None
 }
 
-fn failed() -> JobOutcome {
-    JobOutcome::failed(NetError::protocol("told to"))
+fn failed() -> RepairOutcome {
+    RepairOutcome::failed(NetError::protocol("told to"))
 }
 
 fn name(scheduler: &Scheduler, at: usize) -> String {
-    scheduler.batch.jobs()[at].want.listed.name.clone()
+    scheduler.batch.repairs()[at].want.listed.name.clone()
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn what_a_stop_left_over_is_due_again_and_is_no_failure() {
     let left = [first, 2].map(|job| name(&scheduler, job));
     scheduler.finish();
     assert!(survey(&mut scheduler, at(1), &[(&left[0], 0), (&left[1], 0)]).is_none());
-    assert_eq!(scheduler.batch.jobs().len(), 2);
+    assert_eq!(scheduler.batch.repairs().len(), 2);
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn damage_that_was_known_is_healed_or_replaced_by_what_repairs_found() {
     assert!(survey(&mut scheduler, at(0), &[("A", 0), ("B", 1), ("c", 2)]).is_none());
     let (a, b) = (scheduler.take().unwrap(), scheduler.take().unwrap());
     scheduler.ended(at(0), a, &Outcome::Repaired.into(), false);
-    scheduler.ended(at(0), b, &JobOutcome { corrupt: vec![2], ..failed() }, false);
+    scheduler.ended(at(0), b, &RepairOutcome { corrupt: vec![2], ..failed() }, false);
     let key = |name: &str| Key::of(name).unwrap();
     let c = scheduler.take().unwrap();
     scheduler.ended(at(0), c, &Outcome::Whole.into(), false);

@@ -52,9 +52,9 @@ pub fn of(pool: &Pool, index: &Index, id: &str, setup: &Setup) -> Result<Planned
     let usable = config.node.iter().map(|node| pool.place(&node.id).is_some()).collect();
     let rules = Rules::new(JOINT, setup.seed)?;
     let batch = Batch::new(wants, &Snapshot { config, usable, to: None }, &rules)?;
-    let rebuilt = batch.jobs().iter().filter(|job| batch.rebuilds_leaving(job)).count() as u64;
+    let rebuilt = batch.repairs().iter().filter(|job| batch.rebuilds_leaving(job)).count() as u64;
     let (busiest, all) = batch.bytes();
-    let planned = batch.jobs().len() as u64;
+    let planned = batch.repairs().len() as u64;
     Ok(Planned {
         node: id.to_owned(),
         shards,

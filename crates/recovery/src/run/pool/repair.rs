@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use kiln_plan::{Plan, SearchBudget};
 use kiln_pool::repair::{Looked, MissingShards, Needs, RebuiltShards};
-use kiln_pool::{HealRequest, Pool, PoolConfig};
+use kiln_pool::{Pool, PoolConfig, RepairRequest};
 use kiln_stripe::PoolError;
 
 use super::{Shared, locked};
 use crate::batch::{Batch, DamagedObject};
 use crate::coalescer::{Coalescer, OfObject};
 use crate::object_repair::{Commit, ObjectRepair, agents_can};
-use crate::report::{JobOutcome, Outcome};
+use crate::report::{Outcome, RepairOutcome};
 use crate::run::recover::RepairWatcher;
 use crate::{ByPrice, FinalFailure, OnDemand, PlacedRepair, Repaired, ShownPlan};
 use kiln_net::Turn;
@@ -79,16 +79,16 @@ impl RepairWatcher for Watch<'_> {
 
 impl Shared<'_> {
     /// Repairs the object of a job.
-    pub fn job(&self, batch: &Batch, at: usize) -> JobOutcome {
-        let (pool, want) = (self.pool(), &batch.jobs()[at].want);
+    pub fn repair(&self, batch: &Batch, at: usize) -> RepairOutcome {
+        let (pool, want) = (self.pool(), &batch.repairs()[at].want);
         if let Some(one) = self.recovery.options.on_demand {
-            return self.on_demand(&pool, want, one).unwrap_or_else(JobOutcome::failed);
+            return self.on_demand(&pool, want, one).unwrap_or_else(RepairOutcome::failed);
         }
-        let req = HealRequest {
+        let req = RepairRequest {
             now_ms: self.recovery.control.now_ms(),
             away: true,
             suspects: want.suspects.clone(),
-            rebuild_leaving: batch.rebuilds_leaving(&batch.jobs()[at]),
+            rebuild_leaving: batch.rebuilds_leaving(&batch.repairs()[at]),
         };
         let (name, agents) = (&want.listed.name, Shared::agents(&pool));
         let looked = self.look_together(at, name);
@@ -99,15 +99,15 @@ impl Shared<'_> {
                 Arc::from(lacking)
             }
             Ok(Needs::Nothing) => return Outcome::Whole.into(),
-            Ok(_) => return self.heal(&pool, name, &req),
+            Ok(_) => return self.central(&pool, name, &req),
             Err(PoolError::NoObject { .. }) => return Outcome::Gone.into(),
-            Err(error) => return JobOutcome::failed(error),
+            Err(error) => return RepairOutcome::failed(error),
         };
         let load = self.scheduler().load().clone();
         match ObjectRepair::new(batch, at, &self.snapshot(&pool), &lacking, &load) {
             Some(object_repair) => self.rebuild(&pool, at, object_repair, &lacking, &agents),
             // Not all shards have a place: those that have get it, and the manifest its copies.
-            None => self.heal(&pool, name, &req),
+            None => self.central(&pool, name, &req),
         }
     }
 
@@ -118,11 +118,11 @@ impl Shared<'_> {
     }
 
     /// The repair that is computed here.
-    fn heal(&self, pool: &Pool, name: &str, req: &HealRequest) -> JobOutcome {
-        match pool.heal(name, req, &self.recovery.settings) {
-            Ok(healed) => JobOutcome::healed(healed),
+    fn central(&self, pool: &Pool, name: &str, req: &RepairRequest) -> RepairOutcome {
+        match pool.repair(name, req, &self.recovery.settings) {
+            Ok(repaired) => RepairOutcome::here(repaired),
             Err(PoolError::NoObject { .. }) => Outcome::Gone.into(),
-            Err(error) => JobOutcome::failed(error),
+            Err(error) => RepairOutcome::failed(error),
         }
     }
 
@@ -133,15 +133,15 @@ impl Shared<'_> {
         pool: &Pool,
         want: &DamagedObject,
         OnDemand { away, dry_run }: OnDemand,
-    ) -> Result<JobOutcome, PoolError> {
+    ) -> Result<RepairOutcome, PoolError> {
         let (name, repairer) = (&want.listed.name, pool.repairer());
         let settings = &self.recovery.settings;
         let Some(damaged) = &want.damaged else { return Ok(Outcome::Whole.into()) };
         let (now_ms, suspects) = (self.recovery.control.now_ms(), want.suspects.clone());
-        let req = HealRequest { now_ms, away, suspects, rebuild_leaving: false };
+        let req = RepairRequest { now_ms, away, suspects, rebuild_leaving: false };
         let note = |copies_only| match &*locked(&self.index) {
             Some(index) if !want.suspects.is_empty() => {
-                repairer.note_healed(&damaged.key, index, copies_only)
+                repairer.note_repaired(&damaged.key, index, copies_only)
             }
             _ => Ok(()),
         };
@@ -152,18 +152,18 @@ impl Shared<'_> {
             if renewed {
                 note(true)?;
             }
-            return Ok(JobOutcome { waits: true, ..outcome.into() });
+            return Ok(RepairOutcome { waits: true, ..outcome.into() });
         }
         if dry_run {
             let expected = repairer.expected_reads(name, &req, settings)?;
             let outcome = Outcome::Repaired.into();
-            return Ok(JobOutcome { rebuilt: damaged.bytes, expected, ..outcome });
+            return Ok(RepairOutcome { rebuilt: damaged.bytes, expected, ..outcome });
         }
-        let healed = self.heal(pool, name, &req);
-        if healed.healed.is_some() {
+        let repaired = self.central(pool, name, &req);
+        if repaired.here.is_some() {
             note(false)?;
         }
-        Ok(healed)
+        Ok(repaired)
     }
 
     /// The repair that the agents compute.
@@ -174,7 +174,7 @@ impl Shared<'_> {
         mut object_repair: ObjectRepair,
         lacking: &Arc<MissingShards>,
         agents: &[Option<String>],
-    ) -> JobOutcome {
+    ) -> RepairOutcome {
         let options = &self.recovery.options;
         let suspects = self.scheduler().suspects(self.recovery.now());
         let nodes = object_repair.helpers(pool.config(), agents, lacking, &suspects);
@@ -224,7 +224,7 @@ impl Shared<'_> {
         lacking: &Arc<MissingShards>,
         targets: &[(u16, usize)],
         done: Repaired,
-    ) -> JobOutcome {
+    ) -> RepairOutcome {
         let id = |node: usize| pool.config().node[node].id.clone();
         let nodes = targets.iter().map(|&(index, node)| (index, id(node))).collect();
         let rebuilt = RebuiltShards { lacking: Arc::clone(lacking), nodes };
@@ -238,7 +238,7 @@ impl Shared<'_> {
                 break Outcome::Failed(error);
             }
         };
-        JobOutcome::repaired(pool.config(), outcome, done)
+        RepairOutcome::repaired(pool.config(), outcome, done)
     }
 
     /// Looks for a job's object at the nodes: the question is of all objects that are asked for
@@ -291,7 +291,7 @@ impl Shared<'_> {
         lacking: &MissingShards,
         targets: &[(u16, usize)],
         failure: FinalFailure,
-    ) -> JobOutcome {
+    ) -> RepairOutcome {
         if let Some(node) = failure.node {
             let storage = !failure.error.is_retryable();
             self.scheduler().suspect(self.recovery.now(), node, storage);
@@ -302,6 +302,6 @@ impl Shared<'_> {
                 }
             }
         }
-        JobOutcome::gave_up(failure)
+        RepairOutcome::gave_up(failure)
     }
 }
