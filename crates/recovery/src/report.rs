@@ -158,13 +158,12 @@ impl PoolRecovered {
         total
     }
 
-    pub(super) fn surveyed(&mut self, status: &PoolStatus) {
+    /// A survey has ended. What waits is in the queue; on demand it is what repairs have left.
+    pub(super) fn surveyed(&mut self, status: &PoolStatus, queue: Option<&RepairQueue>) {
         self.objects = status.objects;
         self.unreadable = status.unreadable;
         self.incomplete = status.incomplete;
-    }
-
-    pub(super) fn waiting(&mut self, queue: &RepairQueue) {
+        let Some(queue) = queue else { return };
         let lost = queue.by_margin().range(..0).map(|(_, count)| count).sum::<u64>();
         self.waiting = (queue.len() as u64).saturating_sub(lost + queue.running() as u64);
     }
@@ -220,11 +219,12 @@ impl PoolRecovered {
 }
 
 /// Outcome of the repair of an object.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) enum Outcome {
     /// It is done.
     Repaired,
     /// There was nothing to do.
+    #[default]
     Whole,
     /// The object was removed or replaced.
     Gone,
@@ -232,8 +232,8 @@ pub(crate) enum Outcome {
     Failed(RecoveryError),
 }
 
-/// An end with what it took.
-#[derive(Debug)]
+/// An outcome with what it took.
+#[derive(Debug, Default)]
 pub(crate) struct RepairOutcome {
     pub outcome: Outcome,
     /// Strategy of the plan; `None`: computed here.
@@ -257,19 +257,7 @@ pub(crate) struct RepairOutcome {
 
 impl From<Outcome> for RepairOutcome {
     fn from(outcome: Outcome) -> RepairOutcome {
-        RepairOutcome {
-            outcome,
-            strategy: None,
-            nodes: BTreeMap::new(),
-            rebuilt: 0,
-            resumed: 0,
-            given_up: Vec::new(),
-            corrupt: Vec::new(),
-            here: None,
-            expected: None,
-            waits: false,
-            price: None,
-        }
+        RepairOutcome { outcome, ..RepairOutcome::default() }
     }
 }
 

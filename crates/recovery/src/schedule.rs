@@ -220,7 +220,6 @@ impl Scheduler {
     /// Limits and waits of the queue, for the one of a survey too.
     pub fn rules(options: &RecoverOptions) -> queue::Rules {
         queue::Rules {
-            in_flight: if options.on_demand.is_some() { usize::MAX } else { BATCH },
             transient_wait_ms: options.wait_ms,
             first_backoff_ms: BACKOFF_MS.0,
             most_backoff_ms: BACKOFF_MS.1,
@@ -262,8 +261,11 @@ impl Scheduler {
             self.report.damaged += seen.len() as u64;
         }
         self.queue.follow(seen, now.ms);
+        let most = if self.options.on_demand.is_some() { usize::MAX } else { BATCH };
         let mut due = Vec::new();
-        while let Some(damaged) = self.queue.next(now.ms) {
+        while due.len() < most
+            && let Some(damaged) = self.queue.next(now.ms)
+        {
             if self.given_up.contains(&damaged.key) {
                 self.queue.withdraw(&damaged.key);
             } else {
@@ -291,10 +293,8 @@ impl Scheduler {
         } else if wants.is_empty() && self.is_patient(now) {
             return Next::Rest(BETWEEN);
         }
-        self.report.surveyed(status);
-        if self.options.on_demand.is_none() {
-            self.report.waiting(&self.queue);
-        }
+        let queue = Some(&self.queue).filter(|_| self.options.on_demand.is_none());
+        self.report.surveyed(status, queue);
         // Some wait for their nodes alone: nothing is to be rebuilt.
         let lacking = status.endangered.values().sum::<u64>().saturating_sub(status.waiting);
         self.more = lacking > self.queue.len() as u64;

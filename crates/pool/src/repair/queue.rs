@@ -1,10 +1,10 @@
-//! Queue of repairs: bounded, the most endangered object first. Pure: time and limits
+//! Queue of repairs: bounded, the most endangered object first. Pure: time and rules
 //! are arguments, so a simulation and a real coordinator use the same one.
 //!
 //! Rules: an object that tolerates fewer further losses comes first; of equals the one that was
 //! reported first. A loss that may pass by itself (a node that does not answer) waits before it
 //! counts; certain damage (rot, a removed disk) does not. An object whose repair failed waits twice
-//! as long each time. Never more repairs at once than the budget allows.
+//! as long each time.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,6 @@ pub struct Rules {
     /// Objects in the queue at most; beyond that the least endangered are left out, and
     /// [`RepairQueue::overflowed`] says that a new scan is due.
     pub capacity: usize,
-    /// Repairs at once.
-    pub in_flight: usize,
     /// Time that a loss must last that may pass by itself.
     pub transient_wait_ms: u64,
     /// Wait after the first failure; doubled with each.
@@ -31,7 +29,6 @@ impl Default for Rules {
     fn default() -> Rules {
         Rules {
             capacity: 100_000,
-            in_flight: 4,
             transient_wait_ms: 10 * 60_000,
             first_backoff_ms: 1_000,
             most_backoff_ms: 10 * 60_000,
@@ -78,7 +75,6 @@ pub struct RepairQueue {
     entries: BTreeMap<Key, Entry>,
     /// Ranks of those that wait for their turn.
     ranks: BTreeSet<(i32, u64, Key)>,
-    running: usize,
     arrivals: u64,
     overflowed: bool,
 }
@@ -90,7 +86,6 @@ impl RepairQueue {
             rules,
             entries: BTreeMap::new(),
             ranks: BTreeSet::new(),
-            running: 0,
             arrivals: 0,
             overflowed: false,
         }
@@ -152,16 +147,12 @@ impl RepairQueue {
     pub fn withdraw(&mut self, key: &Key) {
         if let Some(entry) = self.entries.remove(key) {
             self.ranks.remove(&entry.rank());
-            self.end(&entry);
         }
     }
 
     /// Returns what to repair now, if anything may start: the most endangered that waits for
     /// nothing. The caller answers with [`RepairQueue::done`] or [`RepairQueue::failed`].
     pub fn next(&mut self, now_ms: u64) -> Option<Damaged> {
-        if self.running >= self.rules.in_flight {
-            return None;
-        }
         let due = |key: &Key| {
             let entry = self.entries.get(key)?;
             (entry.not_before_ms <= now_ms && entry.damaged.margin >= 0).then_some(entry)
@@ -171,7 +162,6 @@ impl RepairQueue {
         self.ranks.remove(&rank);
         let entry = self.entries.get_mut(&key)?;
         entry.running = true;
-        self.running += 1;
         Some(entry.damaged.clone())
     }
 
@@ -182,8 +172,7 @@ impl RepairQueue {
 
     /// A repair failed: it is tried again later.
     pub fn failed(&mut self, key: &Key, now_ms: u64) {
-        let Some(mut entry) = self.entries.remove(key) else { return };
-        self.end(&entry);
+        let Some(entry) = self.entries.get_mut(key) else { return };
         self.ranks.remove(&entry.rank());
         let doubled = self.rules.first_backoff_ms.checked_shl(entry.failures).unwrap_or(u64::MAX);
         // A shift may lose the upper bits: many failures are the longest wait in any case.
@@ -193,16 +182,13 @@ impl RepairQueue {
         entry.not_before_ms = now_ms.saturating_add(wait);
         entry.running = false;
         self.ranks.insert(entry.rank());
-        self.entries.insert(*key, entry);
     }
 
     /// A repair was not begun after all, or called off: it waits for its turn again.
     pub fn release(&mut self, key: &Key) {
-        let Some(mut entry) = self.entries.remove(key) else { return };
-        self.end(&entry);
+        let Some(entry) = self.entries.get_mut(key) else { return };
         entry.running = false;
         self.ranks.insert(entry.rank());
-        self.entries.insert(*key, entry);
     }
 
     /// Returns whether an object is in the queue.
@@ -222,7 +208,7 @@ impl RepairQueue {
 
     /// Repairs that run.
     pub fn running(&self) -> usize {
-        self.running
+        self.entries.values().filter(|entry| entry.running).count()
     }
 
     /// Objects that wait, by how many further losses they tolerate: the few numbers that tell how
@@ -255,12 +241,6 @@ impl RepairQueue {
     /// become short.
     pub fn overflowed(&self) -> bool {
         self.overflowed
-    }
-
-    fn end(&mut self, entry: &Entry) {
-        if entry.running {
-            self.running -= 1;
-        }
     }
 }
 

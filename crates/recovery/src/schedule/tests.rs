@@ -88,6 +88,24 @@ fn jobs_at_once_each_end_once_and_the_most_endangered_begin_first() {
 }
 
 #[test]
+fn a_repair_on_demand_tries_each_object_once_and_looks_again_only_to_settle() {
+    let mut scheduler = Scheduler::new(RecoverOptions::on_demand(OnDemand::default()));
+    assert!(survey(&mut scheduler, at(0), &[("a", 0), ("b", 1), ("lost", -1)]).is_none());
+    let (a, b) = (scheduler.take().unwrap(), scheduler.take().unwrap());
+    let warning = scheduler.ended(at(0), a, &failed(), false).unwrap();
+    assert!(!warning.starts_with("a: "), "the error names the object: {warning}");
+    let waits = RepairOutcome { waits: true, ..RepairOutcome::default() };
+    scheduler.ended(at(0), b, &waits, false);
+    scheduler.finish();
+    assert!(matches!(scheduler.worked(true), Next::End));
+    assert!(matches!(scheduler.worked(false), Next::Survey));
+    assert!(matches!(survey(&mut scheduler, at(1), &[("a", 0), ("b", 1)]), Some(Next::Settle)));
+    assert!(matches!(scheduler.idle(at(1)), Next::End));
+    let done = scheduler.report();
+    assert_eq!((done.damaged, done.failed_count, done.waiting, done.repaired), (3, 1, 1, 0));
+}
+
+#[test]
 fn who_stays_never_gives_up_and_waits_longer_each_time() {
     let mut scheduler = scheduler(|options| options.stay = true);
     let (mut now, mut waits) = (0, Vec::new());
