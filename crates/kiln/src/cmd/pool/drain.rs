@@ -67,8 +67,7 @@ impl Drain {
         }
         let index = self.pool.index(&pool, setup)?;
         if self.mark || setup.verbose {
-            let planned = cost::of(&pool, &index, &self.id, setup)?;
-            planned.show(self.mark, setup)?;
+            cost::show(&pool, &index, &self.id, self.mark, setup)?;
         }
         if self.mark {
             return Ok(Exit::Done);
