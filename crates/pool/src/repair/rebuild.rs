@@ -28,8 +28,8 @@ use crate::{Key, NodeFile};
 pub enum Needs {
     /// Nothing, or nothing that can be done while nodes are unavailable.
     Nothing,
-    /// Something that [`Repairer::repair`] does best: copies of its manifest, shards that move while
-    /// others are lost.
+    /// Something that [`Repairer::repair`] does best: copies of its manifest, shards that move
+    /// while others are lost.
     Central,
     /// Shards are to be rebuilt, or all of them to be copied.
     Rebuild(Box<MissingShards>),
