@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use kiln_pool::{RepairRequest, Index, Pool};
+use kiln_pool::{Index, Pool, RepairRequest};
 use kiln_store::{Backend, StoreError};
 use kiln_stripe::{PoolError, Silent, Source};
 

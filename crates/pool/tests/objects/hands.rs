@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use kiln_pool::map::Opener;
-use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
     GetRequest, Index, Membership, NodeConfig, NodeState, Pool, PutRequest, RebalanceRequest,
     ScrubReport,

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 
 use kiln_pool::repair::Needs;
-use kiln_pool::{RepairRequest, Index, Pool, PutReport, PutRequest, ScrubRequest};
+use kiln_pool::{Index, Pool, PutReport, PutRequest, RepairRequest, ScrubRequest};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Source, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
