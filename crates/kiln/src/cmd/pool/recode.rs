@@ -9,7 +9,7 @@ use kiln_stripe::Observer;
 use super::{check_domains, settle};
 use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, one_line, pace};
+use crate::print::{count, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::sizes;
 use crate::transfer::pool_tree::PoolTree;
@@ -80,7 +80,7 @@ impl Recode {
         let outcome = pool.writer().recode(&index, &req, &setup.settings());
         setup.observer.finish();
         let report = RecodeReport { seconds: setup.seconds(), ..outcome? };
-        show(&report, setup)?;
+        setup.report(&report, || text(&report))?;
         match report.failed_count {
             0 => told.end_quietly(setup),
             _ => Ok(Exit::Io),
@@ -146,10 +146,6 @@ fn by_tier(flags: &PoolFlags, pool: &Pool, setup: &Setup) -> Result<bool, Failur
     if let Some((object, why)) = report.failed.first() {
         setup.observer.warn(&format!("{object}: not recoded for its tier: {why}"));
     }
-    if report.recoded > 0 && !setup.quiet {
-        let objects = count(report.recoded, "object");
-        setup.observer.warn(&format!("{objects} recoded for their tiers"));
-    }
     Ok(report.recoded > 0)
 }
 
@@ -178,13 +174,7 @@ fn date_attributes(
     Ok(())
 }
 
-fn show(report: &RecodeReport, setup: &Setup) -> Result<(), Failure> {
-    if setup.json {
-        return Stream::Stdout.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
+fn text(report: &RecodeReport) -> String {
     let did = if report.dry_run { "would be recoded" } else { "recoded" };
     let objects = count(report.objects, "object");
     let mut text = format!("{} of {objects} {did}", report.recoded);
@@ -232,5 +222,5 @@ fn show(report: &RecodeReport, setup: &Setup) -> Result<(), Failure> {
     if !report.dry_run {
         text += &format!("{}\n", pace(report.bytes, report.seconds));
     }
-    Stream::Stdout.text(&text)
+    text
 }
