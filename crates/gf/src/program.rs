@@ -154,6 +154,8 @@ enum Work {
         routine: usize,
         operands: Range<usize>,
         shifts: Range<usize>,
+        /// Repetitions, so many at a time, that could be one on longer units.
+        run: usize,
     },
     Each {
         routine: usize,
@@ -270,7 +272,7 @@ impl KernelProgram {
                         bytes[at(unit)] = terms.fold(0, |sum, (&c, &s)| sum ^ mul(c, s));
                     }
                 }
-                Work::Block { routine, operands, shifts } => {
+                Work::Block { routine, operands, shifts, .. } => {
                     let block = self.routines[*routine].block();
                     for shift in &self.shifts[shifts.clone()] {
                         let places: Vec<usize> = self.operands[operands.clone()]

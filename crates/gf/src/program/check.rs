@@ -100,7 +100,8 @@ impl KernelProgram {
                 }
                 self.check_repetitions(routine, &operands, &shifts, written)?;
                 self.moved = self.moved.max(operands.end);
-                Work::Block { routine, operands, shifts }
+                let run = self.run_of(routine, &operands, &shifts);
+                Work::Block { routine, operands, shifts, run }
             }
             Call::Each { routine, operands, factors } => {
                 let routine = in_list(*routine, self.routines.len(), "routines of a sequence")?;
@@ -151,6 +152,37 @@ impl KernelProgram {
             written.block(block, &moved)?;
         }
         Ok(())
+    }
+
+    /// Returns how many repetitions of a block at a time could be one on longer units: each uses
+    /// the units behind those of the one before, and none uses what another one stores.
+    fn run_of(&self, routine: usize, operands: &Range<usize>, shifts: &Range<usize>) -> usize {
+        let block = self.routines[routine].block();
+        let shifts = &self.shifts[shifts.clone()];
+        let sides = [Side::Input, Side::Output, Side::Scratch, Side::Result];
+        let sides = sides.map(|side| (side, block.sides().contains(&side)));
+        let follows = |a: &Shift, b: &Shift| {
+            sides.iter().all(|&(side, used)| !used || b.of(side) == a.of(side) + 1)
+        };
+        let (mut run, mut near) = (0, usize::MAX);
+        for shifts in shifts.chunk_by(follows) {
+            (run, near) =
+                (gcd(run, shifts.len()), near.min(self.near(block, operands, &shifts[0])));
+        }
+        if near < run { 1 } else { run.max(1) }
+    }
+
+    /// The units between something that a repetition of a block stores and its next operand.
+    fn near(&self, block: &Block, operands: &Range<usize>, shift: &Shift) -> usize {
+        let units = moved(&self.operands[operands.clone()], block.sides(), shift);
+        let mut places: Vec<(u32, u32, bool)> = (0..)
+            .zip(units)
+            .map(|(operand, Unit { region, unit })| (region, unit, block.uses(operand).1))
+            .collect();
+        places.sort_unstable();
+        let near =
+            places.windows(2).filter(|pair| pair[0].0 == pair[1].0 && (pair[0].2 || pair[1].2));
+        near.map(|pair| (pair[1].1 - pair[0].1) as usize).min().unwrap_or(usize::MAX)
     }
 
     /// Adds a record for each repetition of a call: its units, and its factors.
@@ -271,7 +303,7 @@ impl KernelProgram {
                     read_later.extend(&self.operands[sources.clone()]);
                     last
                 }
-                Work::Block { routine, operands, shifts } => {
+                Work::Block { routine, operands, shifts, .. } => {
                     let block = self.routines[*routine].block();
                     let units = &self.operands[operands.clone()];
                     self.shifts[shifts.clone()].iter().fold(true, |last, shift| {
@@ -304,6 +336,10 @@ impl KernelProgram {
             *fresh = start..self.fresh.len();
         }
     }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Intersects what operands share with one more repetition: each named operand keeps the first

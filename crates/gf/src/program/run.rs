@@ -56,9 +56,7 @@ impl KernelProgram {
     ) -> Result<(), GfError> {
         let Layout { packet, blocks, steps } = layout;
         let slice = slice.clamp(1, packet.max(1));
-        // An odd number of lines: equal offsets of neighbouring units do not compete for the same
-        // cache sets.
-        let stride = (slice.div_ceil(LINE) | 1) * LINE;
+        let stride = stride(slice, packet);
         let mut scratch = scratch::borrow(self.buffers.scratch * stride)?;
         let mut regions: SmallVec<[Region; FEW]> = SmallVec::new();
         // Inputs are only read: they were checked not to be results.
@@ -96,6 +94,7 @@ impl KernelProgram {
                 shifts,
                 strides,
                 tables: [&tables[0], &tables[1]],
+                dense: self.is_dense([packet, stride]),
                 len: packet,
                 hint,
                 fetches,
@@ -166,7 +165,24 @@ impl KernelProgram {
                     .map(|side| shift.of(side) as usize);
             [input * unit, output * unit, scratch * stride, results * stride]
         });
-        Tables { strides, of, shifts: shifts.collect() }
+        let mut shifts: Vec<Distances> = shifts.collect();
+        if self.is_dense(strides) {
+            // The first shifts of a call are then those of its runs.
+            for call in &self.calls {
+                let Work::Block { shifts: all, run, .. } = &call.work else { continue };
+                for (to, from) in all.clone().zip(all.clone().step_by(*run)) {
+                    shifts[to] = shifts[from];
+                }
+            }
+        }
+        Tables { strides, of, shifts }
+    }
+
+    /// Returns whether runs of repetitions are one repetition on longer units: where whole units
+    /// follow each other in scratch as they do in the buffers. A unit shorter than a vector takes
+    /// as long as a whole one, with AVX2 ten times as long.
+    fn is_dense(&self, [packet, stride]: [usize; 2]) -> bool {
+        packet == stride && !self.is_ordered() && self.together() == 1
     }
 
     /// Returns how many blocks one pass takes: where nothing passes from call to call, blocks are
@@ -255,9 +271,10 @@ impl KernelProgram {
                 // SAFETY: as the caller promises; operands were checked when the sequence was made.
                 unsafe { product.execute(from, to, len, false, call.last && streams) };
             }
-            Work::Block { routine, operands, shifts } => {
+            Work::Block { routine, operands, shifts, run } => {
                 let routine = &self.routines[*routine];
-                let shifts = self.shifts_of(shifts, pass);
+                let (shifts, run) = self.shifts_of(shifts, *run, pass);
+                let len = len * run;
                 let (stream, operands) = match room.slots.get(operands.clone()) {
                     Some(slots) if self.is_ordered() => {
                         let stream = streams && call.last && pass.in_lines(bytes.start);
@@ -287,11 +304,17 @@ impl KernelProgram {
         }
     }
 
-    /// The repetitions of a call, in bytes.
-    fn shifts_of<'a>(&self, shifts: &Range<usize>, pass: &Pass<'a>) -> &'a [Distances] {
+    /// The repetitions of a call, in bytes, and how many of them each stands for.
+    fn shifts_of<'a>(
+        &self,
+        shifts: &Range<usize>,
+        run: usize,
+        pass: &Pass<'a>,
+    ) -> (&'a [Distances], usize) {
+        let run = if pass.dense { run } else { 1 };
         match self.together() {
-            1 => &pass.shifts[shifts.clone()],
-            _ => pass.shifts,
+            1 => (&pass.shifts[shifts.start..][..shifts.len() / run], run),
+            _ => (pass.shifts, run),
         }
     }
 
@@ -314,14 +337,15 @@ impl KernelProgram {
                     fetch::prefetch(from, bytes.len());
                 }
             }
-            Work::Block { routine, operands, shifts } => {
+            Work::Block { routine, operands, shifts, run } => {
                 // As many as its code takes before what it asks for is there.
                 let block = self.routines[*routine].block();
                 let (Fetch { level, lines }, sides) = (Fetch::of(block), block.sides());
                 let fetched = lines * LINE;
-                let len = bytes.len().min(fetched);
+                let (shifts, run) = self.shifts_of(shifts, *run, pass);
+                let len = (bytes.len() * run).min(fetched);
                 let count = fetched / len.next_multiple_of(LINE).max(LINE);
-                let shifts = self.shifts_of(shifts, pass).iter().take(count);
+                let shifts = shifts.iter().take(count);
                 let inputs = || operands.clone().zip(sides).filter(|(_, s)| **s == Side::Input);
                 for shift in shifts.map(|shift| shift[Side::Input as usize]) {
                     for (operand, _) in inputs() {
@@ -370,6 +394,18 @@ impl KernelProgram {
     }
 }
 
+/// Bytes from unit to unit of scratch. An odd number of lines: equal offsets of neighbouring units
+/// do not compete for the same cache sets.
+fn stride(slice: usize, packet: usize) -> usize {
+    let odd = (slice.div_ceil(LINE) | 1) * LINE;
+    match slice == packet {
+        true if packet < LINE => packet,
+        // As long as a unit only where a slice is one: see `is_dense`.
+        false if odd == packet => odd + 2 * LINE,
+        _ => odd,
+    }
+}
+
 /// The same addresses, for reading.
 fn cast_const(places: &mut [*mut u8]) -> &mut [*const u8] {
     let (start, len) = (places.as_mut_ptr(), places.len());
@@ -407,6 +443,8 @@ struct Pass<'a> {
     strides: [usize; 2],
     /// Bytes from the start of a region to each unit, of inputs and outputs; empty without orders.
     tables: [&'a [usize]; 2],
+    /// True if the shifts are those of whole runs.
+    dense: bool,
     /// Bytes of a unit.
     len: usize,
     hint: TemporalHint,
