@@ -74,7 +74,7 @@ pub const PROMISES: &[Promise] = &[
     },
     Promise {
         key: "clay_dram_over_own_rs",
-        bars: Bars::avx2(0.65),
+        bars: Bars::both(0.6, 0.65),
         ratio: |cell| clay(cell, dram(cell) && !huge(cell), &[(10, 4)], &["kiln"], Family::Rs),
     },
     Promise {
@@ -104,7 +104,16 @@ pub const PROMISES: &[Promise] = &[
         bars: Bars::both(0.5, 0.55),
         ratio: |cell| clay(cell, cache(cell), &[(10, 4)], &["kiln"], Family::Rs),
     },
-    Promise { key: "clay_repair_over_rs_decode", bars: Bars::both(1.6, 1.4), ratio: repair },
+    Promise {
+        key: "clay_repair_over_rs_decode",
+        bars: Bars::both(1.6, 1.4),
+        ratio: |cell| repair(cell, 1, dram(cell) && !huge(cell)),
+    },
+    Promise {
+        key: "clay_repair_two_over_rs_decode",
+        bars: Bars::both(0.5, 0.5),
+        ratio: |cell| repair(cell, 2, cache(cell)),
+    },
 ];
 
 /// Key and bar of the promise about threads.
@@ -155,10 +164,10 @@ fn clay(
     wanted.then(|| over(cell, Family::Clay, peers, theirs))?
 }
 
-fn repair(cell: &Cell) -> Option<f64> {
+fn repair(cell: &Cell, lost: usize, wanted: bool) -> Option<f64> {
     let job = cell.job;
-    let single = job.family == Family::Clay && job.operation == Operation::Repair(1);
-    let wanted = single && dram(cell) && !huge(cell) && WIDE.contains(&(job.k, job.m));
+    let repair = job.family == Family::Clay && job.operation == Operation::Repair(lost);
+    let wanted = wanted && repair && WIDE.contains(&(job.k, job.m));
     wanted.then(|| over(cell, Family::Clay, &["kiln"], Family::Rs))?
 }
 

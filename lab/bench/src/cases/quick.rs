@@ -61,6 +61,14 @@ const ROWS: &[Row] = &[
         peers: &[],
         beside: &["kiln"],
     },
+    Row {
+        family: Family::Clay,
+        operation: Operation::Repair(2),
+        codes: &[(8, 4), (10, 4), (16, 4)],
+        footprints: &[CACHE_256K, CACHE_1M],
+        peers: &[],
+        beside: &["kiln"],
+    },
 ];
 
 /// Measures the cells of the headline.
