@@ -10,6 +10,7 @@ machine; 500 of them (40 with --quick) are killed at random moments, in folders 
 import argparse
 import json
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -110,16 +111,17 @@ def recodes(program, kills, agents):
                 agent.wait()
 
 
-def played(kiln):
-    """10,000 nodes event by event, and whether known nines are met."""
+def played():
+    """10,000 nodes event by event, and whether known nines are met: tests of kiln-durability."""
+    words = ["cargo", "test", "-q", "--release", "-p", "kiln-durability"]
+    tests = subprocess.run(words, stdout=sys.stderr)
     begin = time.monotonic()
-    report = kiln("advise --nodes 10000 --data 100PB --code rs:10+4 --failures 4 --simulate --json")
-    seconds = time.monotonic() - begin
-    tests = subprocess.run(["cargo", "test", "-q", "--release", "-p", "kiln-durability"],
-                           stdout=sys.stderr)
+    ten = subprocess.run([*words, "--lib", "--", "ten_thousand", "--nocapture"], text=True,
+                         capture_output=True)
+    error = re.search(r"relative_error: ([0-9.e-]+)", ten.stdout)
     return {"nines_checks": "all" if tests.returncode == 0 else "failed",
-            "sim_seconds_10000_nodes": round(seconds, 1),
-            "sim_relative_error": round(report["simulated"]["relative_error"], 3)}
+            "sim_seconds_10000_nodes": round(time.monotonic() - begin, 1),
+            "sim_relative_error": error and round(float(error[1]), 3)}
 
 
 def main():
@@ -141,7 +143,7 @@ def main():
         "recode_kills_wrong": here[2] + there[2],
         **dict.fromkeys(["degraded_4k_over_healthy", "tail_with_slow_node",
                          "advise_cells_within_15pct"]),
-        **played(kiln),
+        **played(),
         "why": WHY,
     }
     print(json.dumps(bars))
