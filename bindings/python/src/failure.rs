@@ -127,7 +127,7 @@ impl From<Failure> for PyErr {
 fn of_pool(error: &PoolError) -> &'static str {
     match error {
         PoolError::NoObject { .. } | PoolError::NotFound { .. } => return "NotFoundError",
-        PoolError::NoKey { .. } => return "WrongKeyError",
+        PoolError::NoKey { .. } | PoolError::NoDataKey { .. } => return "WrongKeyError",
         PoolError::Store(error) => return of_store(error),
         PoolError::Input { source } | PoolError::Output { source } => return of_io(source),
         _ => {}

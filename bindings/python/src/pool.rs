@@ -79,6 +79,11 @@ fn read_config(path: &Path, key: Option<PathBuf>) -> Result<PoolConfig, Failure>
         }
         None => {}
     }
+    let named = std::env::var_os("KILN_DATA_KEY").map(PathBuf::from);
+    let file = named.unwrap_or_else(|| path.with_extension("data.key"));
+    if config.is_encrypted() && file.exists() {
+        config.data_keys = PoolKeys::parse(&read_text(&file)?)?;
+    }
     Ok(config)
 }
 

@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use kiln_pool::layout::Body;
 use kiln_pool::{GetRequest, Index, Listed, MAX_TOGETHER, Manifest, Pool, PutRequest};
 use kiln_stripe::{Buffers, PoolError, Settings, Silent, Source, StreamSource};
 use serde::Serialize;
@@ -318,8 +317,8 @@ impl Write for Counted<'_> {
 
 /// All bytes of an object, from its manifest where they are there.
 fn whole(pool: &Pool, manifest: &Manifest, settings: &Settings<'_>) -> Result<Vec<u8>, PoolError> {
-    if let Body::Inline(bytes) = &manifest.body {
-        return Ok(bytes.clone());
+    if let Some(bytes) = pool.reader().inline(manifest)? {
+        return Ok(bytes);
     }
     let object = pool.open_object(&manifest.name)?;
     match object.size() == manifest.size {

@@ -334,7 +334,7 @@ fn of_gate(error: &GateError) -> Exit {
 fn of_pool(error: &PoolError) -> Exit {
     match error {
         PoolError::NoObject { .. } | PoolError::NotFound { .. } => return Exit::NotFound,
-        PoolError::NoKey { .. } => return Exit::WrongKey,
+        PoolError::NoKey { .. } | PoolError::NoDataKey { .. } => return Exit::WrongKey,
         PoolError::Store(error) => return of_store(error),
         PoolError::Input { source } | PoolError::Output { source } => return of_file(source),
         _ => {}

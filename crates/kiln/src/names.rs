@@ -58,6 +58,11 @@ pub fn bucket_index(pool: &Path) -> PathBuf {
     beside(pool, "s3.redb")
 }
 
+/// The key that wraps keys of objects in an encrypted pool, beside its description.
+pub fn data_key(pool: &Path) -> PathBuf {
+    beside(pool, "data.key")
+}
+
 /// The key of a pool, beside its description.
 pub fn pool_key(pool: &Path) -> PathBuf {
     beside_or_former(pool, "seal.key")

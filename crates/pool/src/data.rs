@@ -4,6 +4,7 @@ pub(crate) mod reader;
 pub(crate) mod writer;
 pub(crate) mod capacity;
 pub(crate) mod shards;
+pub(crate) mod cells;
 pub(crate) mod helpers;
 pub(crate) mod range;
 pub(crate) mod get;

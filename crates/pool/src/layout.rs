@@ -3,12 +3,14 @@
 pub(crate) mod seal;
 pub(crate) mod keep;
 pub(crate) mod key;
+pub(crate) mod data_key;
 pub(crate) mod manifest;
 pub(crate) mod disk_usage;
 pub(crate) mod policy;
 pub(crate) mod placement;
 pub(crate) mod tier;
 
+pub use data_key::WrappedKey;
 pub use disk_usage::DiskUsage;
 pub use keep::KeepRule;
 pub use key::{MAX_NAME, kept_name, kept_parts, object_name};

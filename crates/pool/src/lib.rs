@@ -15,8 +15,8 @@
 //!
 //! Costs of reads on devices are in [`kiln_store::device`].
 //!
-//! No clock and no randomness live here: run identifiers come from the caller, and `seconds` in
-//! reports is filled by the caller.
+//! No clock lives here, and no randomness but that of keys: run identifiers come from the caller,
+//! and `seconds` in reports is filled by the caller.
 #![forbid(unsafe_code)]
 
 pub mod layout;
@@ -39,6 +39,7 @@ pub use data::stat::{ShardState, StatReport};
 pub use data::writer::ObjectWriter;
 pub use index::versions::Version;
 pub use index::{Index, Listed, Refreshed};
+pub use layout::data_key::{WrappedKey, random};
 pub use layout::keep::KeepRule;
 pub use layout::key::{Key, NodeFile};
 pub use layout::manifest::{Kept, Manifest};
@@ -48,6 +49,7 @@ pub use manifest::store::ManifestStore;
 pub use map::cluster_map::ClusterMap;
 pub use map::config::{NodeConfig, NodeState, PoolConfig};
 pub use members::membership::Membership;
+pub use members::rekeying::RekeyReport;
 pub use members::sealing::SealReport;
 pub use pool::{Pool, example_pool};
 pub use repair::object_repair::{RepairRequest, RepairedObject};

@@ -2,3 +2,4 @@
 
 pub(crate) mod membership;
 pub(crate) mod sealing;
+pub(crate) mod rekeying;

@@ -42,6 +42,29 @@ pub enum PoolError {
         /// The id of the key.
         id: String,
     },
+    /// The pool is encrypted, and a key that wraps keys of its objects is not at hand.
+    #[error(
+        "pool {pool:?} is encrypted with data key {id}, which is not here; put its file beside the \
+         description as its name with .data.key, or name it by --data-key. Without it no object \
+         can be read or written"
+    )]
+    NoDataKey {
+        /// The pool's name.
+        pool: String,
+        /// The id of the key.
+        id: String,
+    },
+    /// Encrypted data is not what was put, or its key is another object's.
+    #[error(
+        "object {object:?}: the data from byte {offset} on is not what was put (its tag is wrong): \
+         it was changed or exchanged on the nodes; put it again from a copy"
+    )]
+    Forged {
+        /// The object.
+        object: String,
+        /// The first byte of the first cell that is wrong.
+        offset: u64,
+    },
     /// No shard of the object is there.
     #[error("no shards of {} in {places}", object.as_deref().unwrap_or("any object"))]
     NotFound {
@@ -278,12 +301,14 @@ impl PoolError {
         match self {
             PoolError::Usage { .. }
             | PoolError::NoKey { .. }
+            | PoolError::NoDataKey { .. }
             | PoolError::SeveralObjects { .. }
             | PoolError::NoObject { .. } => ErrorKind::Usage,
             PoolError::NotFound { .. }
             | PoolError::NotRecoverable { .. }
             | PoolError::MapNotAgreed { .. }
             | PoolError::Uncertain { .. }
+            | PoolError::Forged { .. }
             | PoolError::StripeLost { .. } => ErrorKind::NotRecoverable,
             PoolError::Refused { .. }
             | PoolError::Full { .. }

@@ -67,6 +67,11 @@ impl Volume {
     pub fn create(rim: &Rim, name: &str, req: &CreateRequest) -> Result<()> {
         check_sizes(req.size, req.segment, req.log)?;
         name_of(name)?;
+        if rim.with(|pool| Ok::<_, PoolError>(pool.config().is_encrypted()))? {
+            let what = "the pool is encrypted, and logs of volumes would not be; make the volume \
+                        in a pool that is not, and encrypt its file system";
+            return Err(VolumeError::Usage { what: what.into() });
+        }
         let new = Descriptor::new(rim.id(), req.size, req.segment, req.log, rim.now_ms());
         create_from(rim, name, &new)
     }

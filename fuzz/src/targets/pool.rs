@@ -109,6 +109,7 @@ fn seeds() -> Vec<Vec<u8>> {
             copies: vec!["n0".into(), "n1".into()],
             body,
             kept: None,
+            key: None,
         };
         seeds.push(manifest.to_bytes());
     }

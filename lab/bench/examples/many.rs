@@ -48,6 +48,7 @@ fn make(folder: &Path, objects: usize) -> Result<PoolConfig, PoolError> {
             copies: ids.collect(),
             body: Body::Inline(bytes),
             kept: None,
+            key: None,
         };
         let bytes = manifest.to_bytes();
         for &at in &chosen {

@@ -72,6 +72,7 @@ pub struct Cp {
 impl Cp {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
+        pool.config().check_data_key()?;
         let index = self.pool.index_to_list(&pool, setup)?;
         let (force, skip) = (self.force, self.skip);
         let transfer = Transfer { pool: &pool, index: &index, setup, force, skip };

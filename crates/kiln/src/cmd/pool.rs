@@ -11,6 +11,7 @@ mod rebalance;
 mod recode;
 mod restore;
 mod seal;
+mod rekey;
 mod undelete;
 
 use std::collections::BTreeMap;
@@ -51,6 +52,10 @@ Examples:
   kiln pool seal                            nothing can be forged with the nodes alone
   kiln pool seal --new-key                  the key leaked: makes another one, by which the next
                                             kiln pool seal seals everything again
+  kiln pool create pool.toml --encrypted --node ...
+                                            nodes see no byte of any object
+  kiln pool rekey --new-key                 the data key leaked: makes another one, by which the
+                                            next kiln pool rekey wraps the keys of all objects
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
   kiln pool keep --all 30d --monthly 12     replaced and removed versions of all objects
   kiln pool undelete photos/2024            what was removed last
@@ -91,6 +96,8 @@ enum Action {
     Recode(recode::Recode),
     /// Seal a pool with a key of its own, or with another one
     Seal(seal::Seal),
+    /// Wrap the keys of all objects of an encrypted pool by another data key
+    Rekey(rekey::Rekey),
     /// Write a lost pool.toml again, from a copy that every node has
     Restore(restore::Restore),
     /// Limit the traffic of repairs, also of a coordinator that runs
@@ -111,6 +118,7 @@ impl Pool {
             | Action::AddNode(_)
             | Action::Forget(_)
             | Action::Seal(_)
+            | Action::Rekey(_)
             | Action::Keep(_) => Some(PeerRole::Administrator),
             Action::Drain(_)
             | Action::Rebalance(_)
@@ -132,6 +140,7 @@ impl Pool {
             Action::Rebalance(rebalance) => rebalance.run(setup),
             Action::Recode(recode) => recode.run(setup),
             Action::Seal(seal) => seal.run(setup),
+            Action::Rekey(rekey) => rekey.run(setup),
             Action::Restore(restore) => restore.run(setup),
             Action::Limit(limit) => limit.run(setup),
             Action::Keep(keep) => keep.run(setup),

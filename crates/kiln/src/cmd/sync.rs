@@ -73,6 +73,7 @@ pub struct Sync {
 impl Sync {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
+        pool.config().check_data_key()?;
         let index = self.pool.index_to_list(&pool, setup)?;
         let transfer = Transfer { pool: &pool, index: &index, setup, force: true, skip: false };
         let report = match (self.from.strip_prefix(MARK), self.to.strip_prefix(MARK)) {

@@ -15,6 +15,7 @@ use crate::setup::{PoolFlags, Setup};
 /// As [`PoolFlags::open`].
 pub fn gate(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
     let pool = flags.open(setup)?;
+    pool.config().check_data_key()?;
     let index = flags.index_to_list(&pool, setup)?;
     setup.observer.finish();
     Ok(Gate::new(pool, index, &boot()))
@@ -27,6 +28,7 @@ pub fn gate(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
 /// As [`PoolFlags::open`].
 pub fn gate_to_serve(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
     let pool = flags.open(setup)?;
+    pool.config().check_data_key()?;
     setup.observer.finish();
     let index = match Index::try_open(&names::bucket_index(&flags.path())) {
         Ok(Some(index)) => Ok(index),

@@ -31,6 +31,11 @@ pub struct PoolFlags {
     /// with .seal.key]
     #[arg(long, value_name = "FILE")]
     pub pool_key: Option<PathBuf>,
+
+    /// The data key of an encrypted pool [default: $KILN_DATA_KEY, else beside the description, as
+    /// its name with .data.key]
+    #[arg(long, value_name = "FILE")]
+    pub data_key: Option<PathBuf>,
 }
 
 /// Seconds that a command waits for the local index without a word.
@@ -62,6 +67,7 @@ impl PoolFlags {
             names::limits(&path),
             names::scrub(&path),
             names::pool_key(&path),
+            names::data_key(&path),
             names::bucket_index(&path),
             index,
             path,
@@ -80,7 +86,8 @@ impl PoolFlags {
     /// No such file, or no pool in it.
     pub fn config(&self) -> Result<PoolConfig, Failure> {
         // Also of a pool that has no seals by its description: it may have been sealed since.
-        Ok(PoolConfig { keys: self.keys()?, ..self.config_without_keys()? })
+        let (keys, data_keys) = (self.seal_key().keys()?, self.data_key().keys()?);
+        Ok(PoolConfig { keys, data_keys, ..self.config_without_keys()? })
     }
 
     /// As [`PoolFlags::config`], with no key.

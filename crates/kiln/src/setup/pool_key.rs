@@ -1,12 +1,11 @@
-//! The file with the keys of a sealed pool.
+//! Files with the keys of sealed and of encrypted pools.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use kiln_pool::PoolKeys;
-use uuid::Uuid;
+use kiln_pool::{PoolKeys, random};
 
 use super::pool_flags::{PoolFlags, read_text};
 use crate::exit::Failure;
@@ -16,47 +15,63 @@ use crate::setup::variable;
 /// Most bytes of a key's file.
 const MAX_KEY: u64 = 1 << 16;
 
+/// A file with keys of a pool.
+pub struct KeyFile {
+    pub path: PathBuf,
+    /// It was named, so it must be there.
+    named: bool,
+}
+
 impl PoolFlags {
-    /// The file with the pool's key, and whether it must be there since it was named.
-    pub fn key_path(&self) -> (PathBuf, bool) {
-        let named = || variable("KILN_POOL_KEY");
-        match self.pool_key.clone().or_else(named) {
-            Some(path) => (path, true),
-            None => (names::pool_key(&self.path()), false),
+    /// The file with the keys that seal a pool.
+    pub fn seal_key(&self) -> KeyFile {
+        KeyFile::of(self.pool_key.as_ref(), "KILN_POOL_KEY", || names::pool_key(&self.path()))
+    }
+
+    /// The file with the keys that wrap keys of objects.
+    pub fn data_key(&self) -> KeyFile {
+        KeyFile::of(self.data_key.as_ref(), "KILN_DATA_KEY", || names::data_key(&self.path()))
+    }
+}
+
+impl KeyFile {
+    fn of(flag: Option<&PathBuf>, named: &str, beside: impl FnOnce() -> PathBuf) -> KeyFile {
+        match flag.cloned().or_else(|| variable(named)) {
+            Some(path) => KeyFile { path, named: true },
+            None => KeyFile { path: beside(), named: false },
         }
     }
 
-    /// The keys of the pool that are at hand.
+    /// The keys in it.
     ///
     /// # Errors
     /// A file that was named is not there, or has no key.
     pub fn keys(&self) -> Result<PoolKeys, Failure> {
-        let (path, named) = self.key_path();
-        if !named && !path.exists() {
+        if !self.named && !self.path.exists() {
             return Ok(PoolKeys::default());
         }
-        Ok(PoolKeys::parse(&read_text(&path, MAX_KEY)?)?)
+        Ok(PoolKeys::parse(&read_text(&self.path, MAX_KEY)?)?)
     }
 
-    /// Makes the file with the pool's key, unless it is there; whether it did.
+    /// Makes it with a fresh key, unless it is there; whether it did.
     ///
     /// # Errors
     /// It cannot be written.
-    pub fn make_key(&self) -> Result<bool, Failure> {
-        let (path, _) = self.key_path();
+    pub fn make(&self) -> Result<bool, Failure> {
+        let path = &self.path;
         if path.exists() {
             return Ok(false);
         }
-        let _lock = lock_folder(&path)?;
+        let _lock = lock_folder(path)?;
         // A name appears with its whole content: half a key would lock the pool's users out.
-        let new = beside(&path);
-        let made = create(&new, &PoolKeys::text_of(&fresh_secret()))
-            .and_then(|()| fs::hard_link(&new, &path))
-            .and_then(|()| sync_folder(&path));
+        let new = beside(path);
+        let made = create(&new, &PoolKeys::text_of(&random()?))
+            .and_then(|()| fs::hard_link(&new, path))
+            .and_then(|()| sync_folder(path));
         let _ = fs::remove_file(&new);
         match made {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
-            made => made.map(|()| true).map_err(|source| failed(&path, source)),
+            made => made.map(|()| true).map_err(|source| failed(path, source)),
         }
     }
 
@@ -64,21 +79,21 @@ impl PoolFlags {
     ///
     /// # Errors
     /// The file has as many keys as it may; it cannot be read or written.
-    pub fn add_key(&self) -> Result<(), Failure> {
-        let (path, _) = self.key_path();
-        change(&path, |text| {
-            let text = PoolKeys::text_of(&fresh_secret()) + text;
+    pub fn add(&self) -> Result<(), Failure> {
+        let secret = random()?;
+        change(&self.path, |text| {
+            let text = PoolKeys::text_of(&secret) + text;
             PoolKeys::parse(&text)?;
             Ok(text)
         })
     }
 
-    /// Takes the keys out of the file that come after the one that seals.
+    /// Takes the keys out of the file that come after the one of this id, which the pool uses.
     ///
     /// # Errors
     /// It cannot be read or written, or does not have that key any more.
-    pub fn drop_old_keys(&self, sealing: &str) -> Result<(), Failure> {
-        drop_keys_after(&self.key_path().0, sealing)
+    pub fn drop_after(&self, id: &str) -> Result<(), Failure> {
+        drop_keys_after(&self.path, id)
     }
 }
 
@@ -89,7 +104,7 @@ fn drop_keys_after(path: &Path, sealing: &str) -> Result<(), Failure> {
         let kept = PoolKeys::parse(text)?.text_up_to(sealing);
         kept.ok_or_else(|| Failure::NotUsable {
             path: path.to_owned(),
-            problem: format!("key {sealing}, which seals the pool, is not in it any more"),
+            problem: format!("key {sealing}, which the pool uses, is not in it any more"),
         })
     })
 }
@@ -102,14 +117,6 @@ fn change(path: &Path, edit: impl FnOnce(&str) -> Result<String, Failure>) -> Re
     let text = read_text(&path, MAX_KEY)?;
     let new = edit(&text)?;
     if new == text { Ok(()) } else { replace(&path, &new) }
-}
-
-fn fresh_secret() -> [u8; 32] {
-    let mut secret = [0; 32];
-    // 244 random bits.
-    secret[..16].copy_from_slice(Uuid::new_v4().as_bytes());
-    secret[16..].copy_from_slice(Uuid::new_v4().as_bytes());
-    secret
 }
 
 /// A new file that only its owner reads, on disk.
@@ -173,9 +180,9 @@ mod tests {
         drop_keys_after(&path, &ids[1]).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), texts[..2].concat());
         assert!(drop_keys_after(&path, &ids[2]).is_err());
-        let flags = PoolFlags { pool: None, pool_key: Some(path.clone()) };
+        let file = KeyFile { path: path.clone(), named: true };
         std::thread::scope(|scope| {
-            (0..4).for_each(|_| drop(scope.spawn(|| flags.add_key().unwrap())));
+            (0..4).for_each(|_| drop(scope.spawn(|| file.add().unwrap())));
         });
         let kept = PoolKeys::parse(&fs::read_to_string(&path).unwrap()).unwrap().ids();
         assert_eq!((kept.len(), &kept[4..]), (6, &ids[..2]));

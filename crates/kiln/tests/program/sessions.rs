@@ -165,5 +165,5 @@ macro_rules! sessions {
     };
 }
 
-sessions!(agent_pools agents caretaker commands copies damage kills plans pool_kills pools reads);
-sessions!(recode sealed shards upgrades usage versions);
+sessions!(agent_pools agents caretaker commands copies damage encrypted kills plans);
+sessions!(pool_kills pools reads recode sealed shards upgrades usage versions);

@@ -8,6 +8,7 @@ use kiln_stripe::stripe_statistics::{StripeStatistics, indices};
 use kiln_stripe::{Damage, PoolError, Result, Settings};
 use serde::Serialize;
 
+use crate::data::cells::decrypted;
 use crate::data::helpers::{Helped, Helpers};
 use crate::data::range;
 use crate::data::reader::ObjectReader;
@@ -201,27 +202,48 @@ impl ObjectReader<'_> {
         };
         match &manifest.body {
             Body::Deleted => return Err(PoolError::NoObject { name: req.name.to_owned() }),
-            Body::Inline(bytes) => {
+            Body::Inline(_) => {
                 settings.observer.begin("get", Some(wanted.end.saturating_sub(wanted.start)));
+                let bytes = self.inline(manifest)?.unwrap_or_default();
                 let part = bytes.get(wanted.start as usize..wanted.end as usize).unwrap_or(&[]);
                 out.write_all(part).map_err(|source| PoolError::Output { source })?;
                 settings.observer.advance(part.len() as u64);
             }
             Body::Shards(_) => {
+                let key = self.map.config.object_key(manifest)?;
                 let shards = ObjectShards::open_with(self.map, manifest, settings.hedge)?;
                 // A reader of whole stripes receives as much without helpers: any k chunks do.
                 let insists = helpers.is_some_and(Helpers::insists) && !shards.gone().is_empty();
-                let (statistics, helped) = if wanted == (0..manifest.size) && !insists {
-                    (decode_stripes(&shards, &[], |_| (), out, settings)?, Helped::default())
-                } else {
-                    range::read(&shards, wanted, helpers, out, settings)?
-                };
+                let (statistics, helped) =
+                    decrypted(manifest.object(), key, wanted, out, |stored, out| {
+                        if stored != (0..manifest.stored_size()) || insists {
+                            return range::read(&shards, stored, helpers, out, settings);
+                        }
+                        let statistics = decode_stripes(&shards, &[], |_| (), out, settings)?;
+                        Ok((statistics, Helped::default()))
+                    })?;
                 fill(&mut report, &shards, &statistics, helped);
             }
         }
         out.flush().map_err(|source| PoolError::Output { source })?;
         report.bytes_written = out.bytes;
         Ok(report)
+    }
+}
+
+impl ObjectReader<'_> {
+    /// Returns the bytes of an object that lie in its manifest; `None`: they lie elsewhere.
+    ///
+    /// # Errors
+    /// [`PoolError::NoDataKey`], [`PoolError::Forged`].
+    pub fn inline(&self, manifest: &Manifest) -> Result<Option<Vec<u8>>> {
+        let Body::Inline(bytes) = &manifest.body else { return Ok(None) };
+        let key = self.map.config.object_key(manifest)?;
+        let mut out = Vec::with_capacity(manifest.size as usize);
+        decrypted(manifest.object(), key, 0..manifest.size, &mut out, |_, out| {
+            out.write_all(bytes).map_err(|source| PoolError::Output { source })
+        })?;
+        Ok(Some(out))
     }
 }
 

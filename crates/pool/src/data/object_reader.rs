@@ -12,6 +12,7 @@ use kiln_code::{Codec, HelperReads};
 use kiln_store::{Layout, ReadAt, SumKind};
 use kiln_stripe::{PoolError, Result, Settings, default_sub_chunk};
 
+use crate::data::cells::decrypted;
 use crate::data::range;
 use crate::data::reader::ObjectReader;
 use crate::data::shards::ObjectShards;
@@ -96,8 +97,10 @@ impl ObjectReader<'_> {
     /// As [`crate::ManifestStore::manifest`].
     pub fn open_object(&self, name: &str) -> Result<OpenObject> {
         let manifest = Arc::new(self.manifests.manifest(name)?);
+        // Of an encrypted object no byte can be read alone; one that should be is no object.
+        let is_encrypted = self.map.config.object_key(&manifest)?.is_some();
         let (layout, data, n) = match (&manifest.body, manifest.shard_info(0)) {
-            (Body::Shards(placed), Some(info)) => {
+            (Body::Shards(placed), Some(info)) if !is_encrypted => {
                 (Some(info.layout()?), usize::from(placed.k), placed.places.len())
             }
             _ => (None, 0, 0),
@@ -144,7 +147,9 @@ impl OpenObject {
             return false;
         }
         let Some(layout) = &self.layout else {
-            let Body::Inline(bytes) = &self.manifest.body else { return false };
+            let (Body::Inline(bytes), None) = (&self.manifest.body, &self.manifest.key) else {
+                return false;
+            };
             let part = bytes.get(offset as usize..end as usize);
             return part.map(|part| buf.copy_from_slice(part)).is_some();
         };
@@ -241,7 +246,7 @@ impl OpenObject {
     ) -> Result<Vec<u8>> {
         let want = range.end.saturating_sub(range.start) as usize;
         if range.end <= self.manifest.size
-            && self.layout.is_some()
+            && matches!(self.manifest.body, Body::Shards(_))
             && let Ok(bytes) = self.read_known(pool, range.clone(), settings)
             && bytes.len() == want
         {
@@ -272,7 +277,10 @@ impl OpenObject {
             None => Arc::new(ObjectShards::open_with(pool, &self.manifest, settings.hedge)?),
         };
         let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
-        range::read(&shards, range, None, &mut bytes, settings)?;
+        let key = pool.config.object_key(&self.manifest)?;
+        decrypted(self.manifest.object(), key, range, &mut bytes, |stored, out| {
+            range::read(&shards, stored, None, out, settings)
+        })?;
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(shards);
         Ok(bytes)
     }

@@ -12,8 +12,10 @@ use kiln_stripe::{PoolError, Result, Settings, Source, default_sub_chunk, names}
 use serde::Serialize;
 
 use crate::data::capacity::WithRoom;
+use crate::data::cells::EncryptedSource;
 use crate::data::recoder::{InPlace, check_parts};
 use crate::data::writer::ObjectWriter;
+use crate::layout::data_key::ObjectKey;
 use crate::layout::{Body, Class, Place, Placed, place};
 use crate::manifest::commit::{Change, StagedShard};
 use crate::map::cluster_map::PoolNode;
@@ -72,6 +74,8 @@ struct Staged<'a> {
     key: Key,
     size: u64,
     body: Body,
+    /// The key of its data, in an encrypted pool.
+    object_key: Option<ObjectKey>,
     shards: Vec<StagedShard>,
     /// Indices without one: their nodes cannot be used.
     missing: Vec<usize>,
@@ -297,29 +301,40 @@ impl ObjectWriter<'_> {
         settings: &Settings<'_>,
     ) -> Result<Staged<'a>> {
         let key = Key::of_object(req.name)?;
+        // A recode moves what is stored.
+        let object_key = match before {
+            Before::Recode(..) => None,
+            _ => self.map.config.new_object_key()?,
+        };
         let mut source = Peeked::new(source, self.map.config.policy.largest_limit())?;
         let class = match before {
             Before::Recode(rewrite) => rewrite.class,
             _ => self.map.config.policy.class_of(source.size.unwrap_or(u64::MAX)),
         };
-        if class.is_inline() {
-            return stage_inline(req, before, key, &mut source, settings);
-        }
         // Before much is written. Data that lies in the manifest is looked for only once, when that
         // is replaced.
         match before {
             Before::Recode(..) => {}
+            _ if class.is_inline() => {}
             Before::Seen(there) => refuse_existing(&req, before, there)?,
             _ => refuse_existing(&req, before, self.manifests.look(&key, req.name)?.data())?,
         }
-        self.stage_shards((req, before, key), class, &mut source, asked, settings)
+        let object = (req, before, key);
+        let stage = |source: &mut dyn Source| match class.is_inline() {
+            true => stage_inline(object, source, settings),
+            false => self.stage_shards(object, class, source, asked, settings),
+        };
+        let Some(object_key) = object_key else { return stage(&mut source) };
+        let mut encrypted = EncryptedSource::new(&mut source, &object_key);
+        let staged = stage(&mut encrypted)?;
+        Ok(Staged { size: encrypted.taken, object_key: Some(object_key), ..staged })
     }
 
     fn stage_shards<'a>(
         &self,
         (req, before, key): (PutRequest<'a>, Before<'a>, Key),
         class: &Class,
-        source: &mut Peeked<'_>,
+        source: &mut dyn Source,
         asked: &Asked,
         settings: &Settings<'_>,
     ) -> Result<Staged<'a>> {
@@ -337,13 +352,13 @@ impl ObjectWriter<'_> {
             alpha: shape.alpha as u32,
             sub_chunk,
             segment_stripes: segment_stripes(shape.alpha as u32, sub_chunk),
-            size: source.size,
+            size: source.size(),
             sums: self.map.config.sums(),
         };
         info.check()?;
         let in_place = before.in_place(&mut info)?;
         // Of a stream it is known only that it did not end where the last class begins.
-        let least = Some(source.size.unwrap_or(self.map.config.policy.largest_limit()));
+        let least = Some(source.size().unwrap_or(self.map.config.policy.largest_limit()));
         let bytes = ShardInfo { size: least, ..info.clone() }.layout()?.trailer_offset();
         let nodes = match &in_place {
             Some((kept, _)) => kept.places(self, (&key, shape.n(), bytes), asked)?,
@@ -372,7 +387,7 @@ impl ObjectWriter<'_> {
             self.remove_staged_shards(&shards);
             self.manifests.withdraw(announced.as_ref());
         })?;
-        let places = nodes.iter().zip(digests);
+        let (places, object_key) = (nodes.iter().zip(digests), None);
         let places = places.map(|(&at, digest)| Place { node: id(at), digest });
         let body = Body::Shards(Placed {
             spec,
@@ -383,7 +398,7 @@ impl ObjectWriter<'_> {
             sums: info.sums,
             places: places.collect(),
         });
-        Ok(Staged { req, before, key, size, body, shards, missing, announced })
+        Ok(Staged { req, before, key, size, body, object_key, shards, missing, announced })
     }
 
     /// Makes what was staged the newest versions.
@@ -408,20 +423,29 @@ impl ObjectWriter<'_> {
             let (staged, req) = (staged[of], &staged[of].req);
             // Another client may have put it meanwhile.
             refuse_existing(req, staged.before, found.data())?;
-            let created_ms = match staged.before {
-                Before::Recode(rewrite) => rewrite.manifest.created_ms,
-                _ => req.now_ms,
+            let config = &self.map.config;
+            let (created_ms, size, key) = match (staged.before, &staged.object_key) {
+                (Before::Recode(rewrite), _) => {
+                    let old = rewrite.manifest;
+                    (old.created_ms, old.size, old.key.clone())
+                }
+                (_, Some(key)) => {
+                    let wrapped = config.wrap(key, req.name, staged.size)?;
+                    (req.now_ms, staged.size, Some(wrapped))
+                }
+                (_, None) => (req.now_ms, staged.size, None),
             };
             Ok(Some(Manifest {
-                pool: self.map.config.id_bytes(),
+                pool: config.id_bytes(),
                 name: req.name.to_owned(),
                 version: 0,
                 run: req.run,
                 created_ms,
-                size: staged.size,
+                size,
                 copies: Vec::new(),
                 body: staged.body.clone(),
                 kept: None,
+                key,
             }))
         })
     }
@@ -540,13 +564,11 @@ fn refuse_less_safe(
 
 /// Reads data that is to lie in the manifest.
 fn stage_inline<'a>(
-    req: PutRequest<'a>,
-    before: Before<'a>,
-    key: Key,
-    source: &mut Peeked<'_>,
+    (req, before, key): (PutRequest<'a>, Before<'a>, Key),
+    source: &mut dyn Source,
     settings: &Settings<'_>,
 ) -> Result<Staged<'a>> {
-    let size = source.size.unwrap_or(0);
+    let size = source.size().unwrap_or(0);
     settings.observer.begin("put", Some(size));
     let mut bytes = Vec::with_capacity(size as usize);
     let read = source.take(size + 1).read_to_end(&mut bytes);
@@ -557,7 +579,8 @@ fn stage_inline<'a>(
     check_unchanged(source, req.name)?;
     settings.observer.advance(size);
     let (body, shards, missing) = (Body::Inline(bytes), Vec::new(), Vec::new());
-    Ok(Staged { req, before, key, size, body, shards, missing, announced: None })
+    let (object_key, announced) = (None, None);
+    Ok(Staged { req, before, key, size, body, object_key, shards, missing, announced })
 }
 
 /// Refuses what cannot be changed together.

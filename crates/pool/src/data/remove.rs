@@ -96,6 +96,7 @@ impl ObjectWriter<'_> {
                 copies: Vec::new(),
                 body: Body::Deleted,
                 kept: None,
+                key: None,
             }))
         })?;
         for of in were_removed {

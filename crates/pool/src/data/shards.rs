@@ -211,12 +211,13 @@ fn member(store: &dyn Backend, manifest: &Manifest, key: Key, index: usize) -> M
     };
     reader = reader.expecting(places[index].digest);
     let expected = manifest.shard_info(index as u16);
-    let said = ShardInfo { size: Some(manifest.size), ..reader.info().clone() };
-    if Some(said) != expected || reader.size().is_some_and(|size| size != manifest.size) {
+    let stored = manifest.stored_size();
+    let said = ShardInfo { size: Some(stored), ..reader.info().clone() };
+    if Some(said) != expected || reader.size().is_some_and(|size| size != stored) {
         return Member::Lost(format!("{name} in {}: it is another shard", store.place()));
     }
     // It says the same size or none, so this cannot fail.
-    let _ = reader.with_size(manifest.size);
+    let _ = reader.with_size(stored);
     let mut damage = reader.damage().map(|what| format!("{name} in {}: {what}", store.place()));
     let recorded = places.iter().map(|place| &place.digest);
     if reader.digests().is_some_and(|digests| !digests.iter().eq(recorded)) {
@@ -236,7 +237,7 @@ impl Shards for ObjectShards {
     }
 
     fn object_bytes(&self) -> u64 {
-        self.manifest.size
+        self.manifest.stored_size()
     }
 
     fn layout(&self) -> &Layout {

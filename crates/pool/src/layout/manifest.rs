@@ -8,11 +8,13 @@ use std::cmp::Ordering;
 use kiln_code::{CodeSpec, Shape};
 use kiln_store::{Digest, ShardInfo, SumKind, checksum};
 
+use crate::layout::data_key::{self, WRAPPED, WrappedKey};
 use crate::layout::key::{check_name, kept_parts, object_name};
 use crate::layout::seal::{KEY_ID, Purpose, SEAL, Seal, Seals};
 
-/// The latest version, of pools with a key; others write the first.
-pub const MANIFEST_VERSION: u16 = 2;
+/// The latest version. It is the first of manifests without a seal, one more with one, and two more
+/// of encrypted objects.
+pub const MANIFEST_VERSION: u16 = 4;
 /// The version without seals.
 const UNSEALED_VERSION: u16 = 1;
 /// Most bytes of an object that lies in its manifest.
@@ -22,10 +24,21 @@ pub const MAX_NODE_ID: usize = 64;
 /// Most copies of a manifest.
 pub const MAX_COPIES: usize = 64;
 /// Most bytes of a manifest: all fields at their longest.
-pub const MAX_MANIFEST: usize =
-    FIXED + 2048 + MAX_COPIES * 65 + 256 * (65 + 32) + MAX_INLINE + KEY_ID + SEAL + 4 + KEPT;
+pub const MAX_MANIFEST: usize = FIXED
+    + 2048
+    + MAX_COPIES * 65
+    + 256 * (65 + 32)
+    + MAX_INLINE
+    + KEY_ID
+    + SEAL
+    + 4
+    + KEPT
+    + CIPHER;
 /// Most bytes that a kept version adds: to the name its run, then its version and end.
 const KEPT: usize = 34 + 16;
+
+/// Most bytes that encryption adds: the wrapped key, and tags of the data within.
+const CIPHER: usize = WRAPPED + MAX_INLINE / data_key::CELL * data_key::TAG;
 
 const MAGIC: [u8; 8] = *b"\x89KMAN\r\n\x1a";
 /// Bytes before the texts.
@@ -53,6 +66,8 @@ pub struct Manifest {
     pub body: Body,
     /// Past of a version that is kept; none of objects.
     pub kept: Option<Kept>,
+    /// The key of its data, in pools that are encrypted.
+    pub key: Option<WrappedKey>,
 }
 
 /// Past of a version of an object that was replaced or removed, and is kept.
@@ -134,9 +149,19 @@ impl Manifest {
             alpha: placed.alpha,
             sub_chunk: placed.sub_chunk,
             segment_stripes: placed.segment_stripes,
-            size: Some(self.size),
+            size: Some(self.stored_size()),
             sums: placed.sums,
         })
+    }
+
+    /// Returns its name and size.
+    pub(crate) fn object(&self) -> (&str, u64) {
+        (&self.name, self.size)
+    }
+
+    /// Returns how many bytes are stored of the object, before they are coded.
+    pub fn stored_size(&self) -> u64 {
+        if self.key.is_some() { data_key::stored_len(self.size) } else { self.size }
     }
 
     /// Returns which of two manifests of one name is in force: the greater. Equal numbers can only
@@ -144,13 +169,13 @@ impl Manifest {
     /// same.
     pub fn order(&self, other: &Manifest) -> Ordering {
         let order = (self.version, self.run).cmp(&(other.version, other.run));
-        let bytes = |manifest: &Manifest| manifest.encode(MANIFEST_VERSION);
+        let bytes = |manifest: &Manifest| manifest.encode(true);
         order.then_with(|| bytes(self).cmp(&bytes(other)))
     }
 
     /// The bytes of the format, without a seal.
     pub fn to_bytes(&self) -> Vec<u8> {
-        with_checksum(self.encode(UNSEALED_VERSION))
+        with_checksum(self.encode(false))
     }
 
     /// The bytes of the format as a pool writes them that has these seals.
@@ -158,7 +183,7 @@ impl Manifest {
         if !seals.is_sealing() {
             return self.to_bytes();
         }
-        let mut out = self.encode(MANIFEST_VERSION);
+        let mut out = self.encode(true);
         if let Some(seal) = seals.seal(Purpose::Manifest, &[&out]) {
             out.extend(seal.id);
             out.extend(seal.mac);
@@ -167,7 +192,8 @@ impl Manifest {
     }
 
     /// All but seal and checksum. The length is that of the whole.
-    fn encode(&self, version: u16) -> Vec<u8> {
+    fn encode(&self, sealed: bool) -> Vec<u8> {
+        let version = UNSEALED_VERSION + u16::from(sealed) + 2 * u16::from(self.key.is_some());
         let mut out = Vec::with_capacity(1024);
         let (kind, inline): (u16, &[u8]) = match &self.body {
             Body::Shards(_) => (1, &[]),
@@ -215,8 +241,9 @@ impl Manifest {
             out.extend(version.to_le_bytes());
             out.extend(until_ms.to_le_bytes());
         }
+        out.extend(self.key.iter().flat_map(|key| *key.0));
         out.extend(inline);
-        let len = (out.len() + seal_len(version) + 4) as u32;
+        let len = (out.len() + seal_len(sealed) + 4) as u32;
         out[12..16].copy_from_slice(&len.to_le_bytes());
         out
     }
@@ -247,7 +274,7 @@ impl Manifest {
         if bytes.len() > MAX_MANIFEST {
             return Err(format!("{} bytes are too many for a manifest", bytes.len()));
         }
-        let (mut body, sum) = bytes.split_at(bytes.len() - 4);
+        let (body, sum) = bytes.split_at(bytes.len() - 4);
         if sum != checksum(body).to_le_bytes() {
             return Err("its checksum is wrong".into());
         }
@@ -257,13 +284,8 @@ impl Manifest {
                 "manifest version {format} is not known, only those up to {MANIFEST_VERSION}"
             ));
         }
-        let mut seal = None;
-        if format != UNSEALED_VERSION {
-            let end = body.len().checked_sub(seal_len(format)).filter(|end| *end >= FIXED);
-            let (before, after) = body.split_at(end.ok_or("it ends too early")?);
-            let mut after = Fields(after);
-            (body, seal) = (before, Some(Seal { id: after.array()?, mac: after.array()? }));
-        }
+        let (is_sealed, is_encrypted) = ((format - 1) & 1 == 1, (format - 1) & 2 == 2);
+        let (body, seal) = if is_sealed { split_seal(body)? } else { (body, None) };
         let (sealed, mut rest) = (body, Fields(&body[10..]));
         let kind = rest.u16()?;
         if rest.u32()? as usize != bytes.len() {
@@ -280,7 +302,7 @@ impl Manifest {
         let sums = sums
             .checked_add(1)
             .and_then(SumKind::of_version)
-            .filter(|sums| format != UNSEALED_VERSION || *sums == SumKind::default());
+            .filter(|sums| is_sealed || *sums == SumKind::default());
         let sums = sums.ok_or("its shards have checksums that are not known")?;
         if usize::from(copies) > MAX_COPIES || n > 256 || spec.len() > MAX_SPEC {
             return Err("a field is outside its limits".into());
@@ -293,6 +315,8 @@ impl Manifest {
             Some(_) => Some(Kept { version: rest.u64()?, until_ms: rest.u64()? }),
             None => None,
         };
+        let key =
+            is_encrypted.then(|| rest.array()).transpose()?.map(|key| WrappedKey(Box::new(key)));
         let body = match kind {
             1 => Body::Shards(Placed { spec, k, alpha, sub_chunk, segment_stripes, sums, places }),
             2 => Body::Inline(std::mem::take(&mut rest.0).to_vec()),
@@ -304,7 +328,8 @@ impl Manifest {
         if !rest.0.is_empty() || (kind != 1 && !plain) {
             return Err("there are bytes that do not belong to it".into());
         }
-        let manifest = Manifest { pool, name, version, run, created_ms, size, copies, body, kept };
+        let manifest =
+            Manifest { pool, name, version, run, created_ms, size, copies, body, kept, key };
         manifest.check()?;
         Ok((manifest, sealed, seal))
     }
@@ -314,7 +339,10 @@ impl Manifest {
         check_name(object_name(&self.name)).map_err(|error| error.to_string())?;
         match &self.body {
             Body::Deleted if self.size != 0 => Err("a removed object has a size".into()),
-            Body::Inline(bytes) if bytes.len() as u64 != self.size || bytes.len() > MAX_INLINE => {
+            Body::Deleted if self.key.is_some() => Err("a removed object has a key".into()),
+            Body::Inline(bytes)
+                if bytes.len() as u64 != self.stored_size() || self.size > MAX_INLINE as u64 =>
+            {
                 Err("the data within is not the object's size".into())
             }
             Body::Shards(placed) => {
@@ -327,9 +355,17 @@ impl Manifest {
     }
 }
 
+/// The bytes that a seal is of, and the seal.
+fn split_seal(body: &[u8]) -> Result<(&[u8], Option<Seal>), String> {
+    let end = body.len().checked_sub(seal_len(true)).filter(|end| *end >= FIXED);
+    let (before, after) = body.split_at(end.ok_or("it ends too early")?);
+    let mut after = Fields(after);
+    Ok((before, Some(Seal { id: after.array()?, mac: after.array()? })))
+}
+
 /// Bytes of the id of a key and a seal, in versions that have them.
-fn seal_len(version: u16) -> usize {
-    if version == UNSEALED_VERSION { 0 } else { KEY_ID + SEAL }
+fn seal_len(sealed: bool) -> usize {
+    if sealed { KEY_ID + SEAL } else { 0 }
 }
 
 fn with_checksum(mut bytes: Vec<u8>) -> Vec<u8> {

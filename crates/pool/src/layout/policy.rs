@@ -191,7 +191,7 @@ fn sample(copies: usize, size: u64, body: Body) -> Manifest {
     let copies = vec!["n".repeat(NODE_ID); copies];
     let name = "o".repeat(NAME);
     let (pool, run, version, created_ms, kept) = ([0; 16], [0; 16], 1, 0, None);
-    Manifest { pool, name, version, run, created_ms, size, copies, body, kept }
+    Manifest { pool, name, version, run, created_ms, size, copies, body, kept, key: None }
 }
 
 /// Shards of a class, wherever they are.

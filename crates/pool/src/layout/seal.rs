@@ -10,6 +10,7 @@ use std::fmt;
 use kiln_stripe::names::hex;
 use kiln_stripe::names::unhex;
 use kiln_stripe::{PoolError, Result};
+use zeroize::Zeroizing;
 
 /// Bytes of a key.
 const KEY: usize = 32;
@@ -28,6 +29,8 @@ pub(crate) enum Purpose {
     Manifest,
     Map,
     Batch,
+    /// Keys of objects are wrapped by a key of it.
+    ObjectKey,
 }
 
 impl Purpose {
@@ -36,6 +39,7 @@ impl Purpose {
             Purpose::Manifest => "kiln 2026-11-22 seal of a manifest",
             Purpose::Map => "kiln 2026-11-22 seal of a pool's map",
             Purpose::Batch => "kiln 2026-11-25 seal of a batch of a volume's log",
+            Purpose::ObjectKey => "kiln 2026-11-29 wraps keys of objects",
         }
     }
 }
@@ -44,13 +48,13 @@ impl Purpose {
 #[derive(Clone, PartialEq, Eq)]
 struct PoolKey {
     id: [u8; KEY_ID],
-    secret: [u8; KEY],
+    secret: Zeroizing<[u8; KEY]>,
 }
 
 impl PoolKey {
     /// Returns what seals are made with for one purpose.
     fn derived(&self, purpose: Purpose) -> [u8; KEY] {
-        blake3::derive_key(purpose.context(), &self.secret)
+        blake3::derive_key(purpose.context(), &self.secret[..])
     }
 
     fn seal(&self, purpose: Purpose, parts: &[&[u8]]) -> Seal {
@@ -87,7 +91,8 @@ impl PoolKeys {
             let secret = unhex(&line.to_ascii_lowercase())
                 .ok_or_else(|| wrong("a line is not 64 hex digits"))?;
             let mut id = [0; KEY_ID];
-            let known = blake3::derive_key("kiln 2026-11-22 id of a pool's key", &secret);
+            let secret = Zeroizing::new(secret);
+            let known = blake3::derive_key("kiln 2026-11-22 id of a pool's key", &secret[..]);
             id.copy_from_slice(&known[..KEY_ID]);
             keys.push(PoolKey { id, secret });
         }
@@ -119,6 +124,11 @@ impl PoolKeys {
     /// A seal by each of them.
     pub(crate) fn seals(&self, purpose: Purpose, bytes: &[u8]) -> Vec<Seal> {
         self.0.iter().map(|key| key.seal(purpose, &[bytes])).collect()
+    }
+
+    /// Returns the key for one purpose that follows from the one of this id, if it is at hand.
+    pub(crate) fn derived(&self, id: &[u8], purpose: Purpose) -> Option<[u8; KEY]> {
+        self.0.iter().find(|key| key.id == id).map(|key| key.derived(purpose))
     }
 
     /// Returns what seals logs by the key of this id, if it is at hand.

@@ -8,16 +8,20 @@ use kiln_stripe::names::unhex;
 use kiln_stripe::{PoolError, Result, names};
 use serde::{Deserialize, Serialize};
 
-use crate::Policy;
+use crate::layout::data_key::{ObjectKey, random};
 use crate::layout::manifest::{MAX_COPIES, MAX_NODE_ID};
 use crate::layout::seal::{self, PoolKeys, Sealer, Seals};
-use crate::layout::{Candidate, KeepRule, Tier, keep};
+use crate::layout::{Candidate, KeepRule, Tier, WrappedKey, keep, object_name};
+use crate::{Manifest, Policy};
 
 /// Version of a new pool.
 const VERSION: u32 = 2;
 /// Version of pools that keep versions, or did: earlier releases, which would remove their shards,
-/// refuse it. The latest that is read.
+/// refuse it.
 const KEEPING: u32 = 3;
+/// Version of encrypted pools: earlier releases, which would hand out encrypted bytes, refuse it.
+/// The latest that is read.
+const ENCRYPTED: u32 = 4;
 /// The version whose pools had no history: manifests were on any nodes.
 const WITHOUT_HISTORY: u32 = 1;
 /// Most names of nodes that are gone for good.
@@ -123,10 +127,17 @@ pub struct PoolConfig {
     /// key.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sealed: Vec<String>,
+    /// Ids of the keys that wrap keys of objects, the first of which wraps new ones. Empty: a pool
+    /// that is not encrypted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub encrypted: Vec<String>,
     /// The keys that the holder of this description has. They are no part of it, and are never
     /// written to a node.
     #[serde(skip)]
     pub keys: PoolKeys,
+    /// As [`PoolConfig::keys`], those that wrap keys of objects.
+    #[serde(skip)]
+    pub data_keys: PoolKeys,
     /// Number of the repairer by this description: repairs by another one never write into the
     /// files of these, and these go on with their own. No part of the description either.
     #[serde(skip)]
@@ -228,7 +239,9 @@ impl PoolConfig {
             floor: 0,
             floored: 0,
             sealed: Vec::new(),
+            encrypted: Vec::new(),
             keys: PoolKeys::default(),
+            data_keys: PoolKeys::default(),
             repairer: 0,
             gone: Vec::new(),
             policy,
@@ -300,6 +313,61 @@ impl PoolConfig {
         }
     }
 
+    /// Has a new pool encrypted by the first of its data keys.
+    ///
+    /// # Errors
+    /// [`PoolError::Usage`] without one.
+    pub fn encrypt(&mut self) -> Result<()> {
+        let id = self.data_keys.ids().into_iter().next();
+        let what = || PoolError::Usage { what: "an encrypted pool needs a data key".into() };
+        (self.version, self.encrypted) = (ENCRYPTED, vec![id.ok_or_else(what)?]);
+        Ok(())
+    }
+
+    /// Returns whether the pool is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        !self.encrypted.is_empty()
+    }
+
+    /// Returns the key of a new object; `None` in a pool that is not encrypted.
+    pub(crate) fn new_object_key(&self) -> Result<Option<ObjectKey>> {
+        self.check_data_key()?;
+        self.is_encrypted().then(|| Ok(ObjectKey::new(random()?.into()))).transpose()
+    }
+
+    /// Refuses to read or write objects without the key that wraps what is new.
+    ///
+    /// # Errors
+    /// [`PoolError::NoDataKey`].
+    pub fn check_data_key(&self) -> Result<()> {
+        match self.encrypted.first() {
+            Some(id) if !self.data_keys.ids().contains(id) => Err(self.no_data_key(id)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Wraps the key of an object.
+    pub(crate) fn wrap(&self, key: &ObjectKey, name: &str, size: u64) -> Result<WrappedKey> {
+        let id = self.encrypted.first().map_or("", |id| &id[..]);
+        let wrapped = self.data_keys.wrap(id, key, (self.id_bytes(), name, size), &random()?);
+        wrapped.ok_or_else(|| self.no_data_key(id))
+    }
+
+    /// Returns the key of an object; `None` in a pool that is not encrypted.
+    pub(crate) fn object_key(&self, manifest: &Manifest) -> Result<Option<ObjectKey>> {
+        let (name, size) = manifest.object();
+        let forged = || PoolError::Forged { object: object_name(name).to_owned(), offset: 0 };
+        let Some(wrapped) = &manifest.key else {
+            return if self.is_encrypted() { Err(forged()) } else { Ok(None) };
+        };
+        let key = self.data_keys.unwrap(wrapped, (self.id_bytes(), name, size));
+        key.ok_or_else(|| self.no_data_key(&wrapped.key_id()))?.map(Some).ok_or_else(forged)
+    }
+
+    pub(crate) fn no_data_key(&self, id: &str) -> PoolError {
+        PoolError::NoDataKey { pool: self.name.clone(), id: id.to_owned() }
+    }
+
     /// Why a description could not be read; where there is none, with what to do.
     #[must_use]
     pub fn unread(error: io::Error) -> io::Error {
@@ -328,8 +396,8 @@ impl PoolConfig {
             wrong(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         };
         let Versioned { version } = toml::from_str(text).map_err(flat)?;
-        if !(WITHOUT_HISTORY..=KEEPING).contains(&version) {
-            return Err(wrong(format!("version {version}; this program reads up to {KEEPING}")));
+        if !(WITHOUT_HISTORY..=ENCRYPTED).contains(&version) {
+            return Err(wrong(format!("version {version}; this program reads up to {ENCRYPTED}")));
         }
         let mut config: PoolConfig = toml::from_str(text).map_err(flat)?;
         if version == WITHOUT_HISTORY {
@@ -348,7 +416,7 @@ impl PoolConfig {
             id: String,
         }
         let Versioned { version, id } = toml::from_str(text).ok()?;
-        (version > KEEPING && id == self.id).then_some(version)
+        (version > ENCRYPTED && id == self.id).then_some(version)
     }
 
     /// The text of the file.
@@ -384,6 +452,11 @@ impl PoolConfig {
         if self.sealed.len() > MAX_SEALED || !self.sealed.iter().all(|id| seal::is_listable(id)) {
             return Err(wrong("sealed: ids of keys are 16 hex digits, or none".into()));
         }
+        let ids = self.encrypted.iter().all(|id| seal::is_listable(id) && id != seal::UNSEALED);
+        if (self.version >= ENCRYPTED) != self.is_encrypted() || !ids {
+            let what = "encrypted: ids of keys are 16 hex digits, and version 4 has one";
+            return Err(wrong(what.into()));
+        }
         for past in &self.past {
             if past.copies == 0 || past.copies > MAX_COPIES || past.node.len() > MAX_NODES {
                 return Err(wrong(format!("the members of epoch {} are impossible", past.epoch)));
@@ -417,7 +490,7 @@ impl PoolConfig {
     /// Sets the rules of which versions are kept.
     pub fn set_keep(&mut self, keep: Vec<KeepRule>) {
         // Versions that were kept are there still when no rule keeps them any more.
-        self.version = if keep.is_empty() { self.version } else { KEEPING };
+        self.version = if keep.is_empty() { self.version } else { self.version.max(KEEPING) };
         self.keep = keep;
     }
 
@@ -491,7 +564,7 @@ mod tests {
     fn unknown_fields_and_versions_are_errors_of_one_line() {
         let text = config().to_toml().unwrap();
         for (wrong, word) in [
-            (text.replace("version = 2", "version = 4"), "version 4"),
+            (text.replace("version = 2", "version = 5"), "version 5"),
             (text.replace("name = ", "nmae = "), "nmae"),
             (text.replace("weight = 1.0", "weight = \"heavy\""), "weight"),
             (String::new(), "version"),

@@ -95,8 +95,10 @@ pub(crate) fn parse_map(bytes: &[u8], known: &PoolConfig) -> Option<PoolConfig> 
         return None;
     }
     let config = PoolConfig::from_toml(&String::from_utf8_lossy(bytes)).ok()?;
-    let (keys, repairer) = (known.keys.clone(), known.repairer);
-    (config.id == known.id).then_some(PoolConfig { keys, repairer, ..config })
+    let (keys, data_keys) = (known.keys.clone(), known.data_keys.clone());
+    // A node that has the pool encrypted no more would have clients write their data in clear.
+    let is_accepted = config.id == known.id && (config.is_encrypted() || !known.is_encrypted());
+    is_accepted.then_some(PoolConfig { keys, data_keys, repairer: known.repairer, ..config })
 }
 
 /// Refuses to go on, or to write, where a later release has changed a node's copy of the map: what
@@ -219,7 +221,7 @@ mod tests {
         let pool = example_pool().unwrap();
         let known = pool.config().clone();
         let later = PoolConfig { revision: known.revision + 1, ..known.clone() };
-        let text = later.to_toml().unwrap().replace("version = 2", "version = 4\nfeatures = [1]");
+        let text = later.to_toml().unwrap().replace("version = 2", "version = 5\nfeatures = [1]");
         let text = summed(first_line(later.revision) + &text).into_bytes();
         for (_, store) in pool.map().present() {
             kiln_store::write_whole(store, DESCRIPTION, &text).unwrap();
@@ -229,7 +231,7 @@ mod tests {
         let settings = Settings::new(&Silent);
         let newest = Membership::newest(known.clone(), false, &open, &settings);
         let words = newest.unwrap_err().to_string();
-        assert!(words.contains("later release") && words.contains("version 4"), "{words}");
+        assert!(words.contains("later release") && words.contains("version 5"), "{words}");
         let newer = PoolConfig { revision: 9, ..known };
         for (_, store) in pool.map().present() {
             assert!(matches!(write_map(store, "a", &newer, false), Err(PoolError::Refused { .. })));

@@ -13,6 +13,7 @@ use crate::index::Index;
 use crate::layout::Body;
 use crate::layout::seal::{Seals, UNSEALED};
 use crate::manifest::commit::Change;
+use crate::manifest::quorum::Found;
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::ClusterMap;
 use crate::map::cluster_map::Opener;
@@ -23,7 +24,14 @@ use crate::{Key, Manifest};
 use crate::{Listed, PoolConfig, PoolKeys};
 
 /// Objects whose manifests are renewed together.
-const TOGETHER: usize = 256;
+pub(crate) const TOGETHER: usize = 256;
+
+/// A pass over manifests, which are asked for by the seals of `by`.
+pub(crate) struct Renewal<'a> {
+    pub by: ManifestStore<'a>,
+    pub now_ms: u64,
+    pub settings: &'a Settings<'a>,
+}
 
 /// Report of sealing a pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -128,8 +136,21 @@ impl Membership<'_> {
         let strict = self.map.with_config(only);
         let mut report = SealReport { key: id.clone(), ..SealReport::default() };
         settings.observer.begin("seal", None);
+        let renewal = Renewal { by: ManifestStore::new(&strict), now_ms, settings };
         index.in_batches("", TOGETHER, true, |batch| {
-            self.seal_batch(&strict, batch, now_ms, &mut report, settings)?;
+            let mut with_crc = 0;
+            let is_right = |found: &Found| {
+                let is_sealed = found.certain && found.corrupt.is_empty();
+                let sealed = found.newest.as_ref().filter(|_| is_sealed);
+                with_crc += u64::from(sealed.is_some_and(has_crc));
+                sealed.is_some()
+            };
+            let renewed =
+                self.renew(&renewal, batch, is_right, |found| Ok(found.newest.clone()))?;
+            report.manifests += batch.len() as u64;
+            report.sealed += renewed.len() as u64;
+            let renewed = renewed.iter().filter(|manifest| has_crc(manifest)).count();
+            report.shards_with_crc += with_crc + renewed as u64;
             Ok(true)
         })?;
         if self.map.config.sealed.len() == 1 {
@@ -175,38 +196,29 @@ impl Membership<'_> {
         })
     }
 
-    fn seal_batch(
+    /// Writes manifests again that are not right, as `make` has them; those that were written.
+    pub(crate) fn renew(
         &self,
-        strict: &ClusterMap,
+        renewal: &Renewal<'_>,
         batch: &[Listed],
-        now_ms: u64,
-        report: &mut SealReport,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
+        mut is_right: impl FnMut(&Found) -> bool,
+        make: impl Fn(&Found) -> Result<Option<Manifest>>,
+    ) -> Result<Vec<Manifest>> {
+        let Renewal { now_ms, settings, .. } = *renewal;
         let keys: Vec<(Key, bool)> =
             batch.iter().map(|listed| Ok((Key::of(&listed.name)?, true))).collect::<Result<_>>()?;
-        let found = ManifestStore::new(strict).ask_each(&keys)?;
+        let found = renewal.by.ask_each(&keys)?;
         let mut changes = Vec::new();
         for ((listed, (key, _)), found) in batch.iter().zip(&keys).zip(found) {
-            report.manifests += 1;
             settings.observer.advance(1);
-            let is_sealed = found.certain && found.corrupt.is_empty() && found.newest.is_some();
-            let kept = found.newest.as_ref().filter(|_| is_sealed);
-            report.shards_with_crc += u64::from(kept.is_some_and(has_crc));
-            if !is_sealed {
+            if !is_right(&found) {
                 let name = &listed.name[..];
                 let (thorough, keeps, staged_shards) = (true, false, &[]);
                 changes.push(Change { key: *key, name, now_ms, thorough, keeps, staged_shards });
             }
         }
-        let ends =
-            self.manifests.commit_all(&changes, settings, |_, found| Ok(found.newest.clone()))?;
-        for end in ends {
-            let Some(manifest) = end? else { continue };
-            report.sealed += 1;
-            report.shards_with_crc += u64::from(has_crc(&manifest));
-        }
-        Ok(())
+        let ends = self.manifests.commit_all(&changes, settings, |_, found| make(found))?;
+        ends.into_iter().filter_map(Result::transpose).collect()
     }
 
     fn first_key(&self) -> Result<String> {
@@ -214,7 +226,7 @@ impl Membership<'_> {
         self.map.config.keys.ids().into_iter().next().ok_or_else(what)
     }
 
-    fn all_here(&self) -> Result<()> {
+    pub(crate) fn all_here(&self) -> Result<()> {
         let away: Vec<&str> = self.map.away().iter().map(|(node, _)| &node.id[..]).collect();
         if away.is_empty() {
             return Ok(());

@@ -56,6 +56,10 @@ impl Scrub<'_> {
     /// Makes objects again of which no manifest is left, only shards: what suffices to decode, and
     /// is more than a removal leaves behind while m nodes are unavailable, was not removed.
     pub(crate) fn restore(&mut self, strays: &Strays) -> Result<()> {
+        if self.map.config.is_encrypted() {
+            // The keys of the objects were in their manifests.
+            return Ok(());
+        }
         for ((key, run), shards) in strays.lost() {
             let Some(manifest) = self.manifest_of(key, run, shards)? else { continue };
             if self.map.config.seals().is_strict() {
@@ -113,9 +117,8 @@ impl Scrub<'_> {
             let file = NodeFile::Shard { key: *key, run: *run, index };
             let kept =
                 file.quarantined(self.req.now_ms).filter(|_| !self.req.dry_run).unwrap_or(file);
-            let Ok(reader) = ShardReader::open(self.map.usable(at)?, &kept.name()) else {
-                continue;
-            };
+            let store = self.map.usable(at)?;
+            let Ok(reader) = ShardReader::open(store, &kept.name()) else { continue };
             let (Some(size), Some(digests)) = (reader.size(), reader.digests()) else { continue };
             let info = kiln_store::ShardInfo { index: 0, size: None, ..reader.info().clone() };
             if reader.damage().is_some()
@@ -160,6 +163,7 @@ impl Scrub<'_> {
             size,
             copies: Vec::new(),
             kept: None,
+            key: None,
             body: Body::Shards(Placed {
                 spec: info.spec.clone(),
                 k: info.k,

@@ -113,7 +113,7 @@ impl Repairer<'_> {
                 // The same for all who remove it.
                 let run = keys[of].kept(&there.run).0;
                 let (size, body, created_ms) = (0, Body::Deleted, now_ms);
-                Ok(Some(Manifest { run, size, body, created_ms, ..there.clone() }))
+                Ok(Some(Manifest { run, size, body, created_ms, key: None, ..there.clone() }))
             })?;
         let (mut removed, mut entries) = (Vec::new(), Vec::new());
         for (key, end) in keys.into_iter().zip(ends) {

@@ -5,7 +5,8 @@ use kiln_stripe::{ErrorKind, PoolError, StreamSource};
 
 use crate::world::*;
 
-const SIZES: [usize; 9] = [0, 1, 99, 100, 1_000, 4_999, 5_000, 70_001, 300_000];
+const SIZES: [usize; 12] =
+    [0, 1, 99, 100, 1_000, 4_999, 5_000, 16_383, 16_384, 16_385, 70_001, 300_000];
 
 #[test]
 pub fn objects_of_all_sizes_come_back_whole_and_in_ranges() {

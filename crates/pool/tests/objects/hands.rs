@@ -176,6 +176,13 @@ impl Hands<'_> {
         }
     }
 
+    /// `kiln pool rekey`.
+    pub fn rekey(&self) -> Result<(), PoolError> {
+        self.pool()?.members().begin_rekeying(&settings())?;
+        let pool = self.pool()?;
+        pool.members().rewrap_all(self.index(&pool)?, NOW_MS, &settings()).map(drop)
+    }
+
     pub fn scrub(&self, now_ms: u64) -> Result<ScrubReport, PoolError> {
         let pool = self.pool()?;
         scrub(&pool, self.index(&pool)?, &at_once(now_ms))

@@ -2,6 +2,7 @@
 
 mod buckets;
 mod crash;
+mod encrypted;
 mod everyday;
 mod forged;
 mod found;

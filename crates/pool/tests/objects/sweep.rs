@@ -10,6 +10,7 @@ use kiln_stripe::PoolError;
 
 use crate::fuse::{ALL, Failing, Fuse, fused};
 use crate::hands::{Hands, get, through, with_hands};
+use crate::sealed::keys;
 use crate::world::*;
 
 /// Something that changes a pool.
@@ -149,6 +150,14 @@ const KEEPING_ROWS: &[Row] = &[Row {
         world.keep(&[("past", 9), ("x", 9), ("old", 1)]);
     },
     act: |hands| hands.prune(),
+    x: [OLD, OLD],
+}];
+
+/// Changes of encrypted pools, beside all others.
+const ENCRYPTED_ROWS: &[Row] = &[Row {
+    name: "rekey",
+    prepare: |world| world.config.data_keys = keys(&[10, 9]),
+    act: |hands| hands.rekey(),
     x: [OLD, OLD],
 }];
 
@@ -293,6 +302,13 @@ pub fn a_fault_at_every_operation() {
 pub fn a_fault_where_versions_are_kept() {
     sweep(ROWS, true);
     sweep(KEEPING_ROWS, true);
+}
+
+#[test]
+fn a_fault_where_data_is_encrypted() {
+    DISKS.set(Disks::Encrypted);
+    sweep(ENCRYPTED_ROWS, true);
+    DISKS.set(Disks::Files);
 }
 
 fn sweep(rows: &'static [Row], keeping: bool) {

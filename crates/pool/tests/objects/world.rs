@@ -20,6 +20,8 @@ use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 use kiln_testkit::Bucket;
 use kiln_testkit::FaultyBackend;
 
+use crate::sealed::keys;
+
 /// Position-dependent bytes.
 pub fn data(len: usize, seed: u64) -> Vec<u8> {
     (0..len as u64)
@@ -61,6 +63,8 @@ pub enum Disks {
     Files,
     /// As object stores are: without renames and appending.
     Buckets,
+    /// Folders, in an encrypted pool.
+    Encrypted,
     /// Object stores with a folder beside them for what is being written.
     Served,
 }
@@ -77,7 +81,7 @@ impl Disk {
         let memory = Arc::new(memory);
         let bucket = || Arc::new(Bucket::over(memory.clone()));
         let place: Arc<dyn Backend> = match DISKS.get() {
-            Disks::Files => memory.clone(),
+            Disks::Files | Disks::Encrypted => memory.clone(),
             Disks::Buckets => bucket(),
             Disks::Served => Arc::new(StagedBackend::new(bucket(), Arc::new(MemoryBackend::new()))),
         };
@@ -110,6 +114,10 @@ impl World {
         let mut config = PoolConfig::new([7; 16], "test", policy);
         for at in 0..count {
             config.node.push(NodeConfig::new(&format!("n{at:02}"), &format!("memory://{at}")));
+        }
+        if matches!(DISKS.get(), Disks::Encrypted) {
+            config.data_keys = keys(&[9]);
+            config.encrypt().unwrap();
         }
         let disks = (0..count).map(|_| Disk::new(MemoryBackend::new())).collect();
         let mut world = World { config, disks, away: BTreeSet::new(), runs: AtomicU64::new(0) };

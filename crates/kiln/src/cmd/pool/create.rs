@@ -14,7 +14,7 @@ use super::{check_domains, node, notes_of_shared};
 use crate::exit::{Exit, Failure};
 use crate::names;
 use crate::print::{Stream, count};
-use crate::setup::{PoolFlags, Setup, fresh_run};
+use crate::setup::{KeyFile, PoolFlags, Setup, fresh_run};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
@@ -47,6 +47,15 @@ pub struct Create {
     #[arg(long, value_name = "FILE")]
     pool_key: Option<PathBuf>,
 
+    /// Encrypt all data with a key for each object, which a key of the pool wraps; makes the pool's
+    /// key if it is not there. Names, sizes and times stay in clear
+    #[arg(long)]
+    encrypted: bool,
+
+    /// The file of that key [default: $KILN_DATA_KEY, else beside FILE, as its name with .data.key]
+    #[arg(long, value_name = "FILE")]
+    data_key: Option<PathBuf>,
+
     /// Wait for agents that do not answer yet [default: 600 when this makes the key, else 0]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,
@@ -70,16 +79,20 @@ impl Create {
         config.node = nodes;
         config.check()?;
         check_domains(&config, "--node")?;
-        let flags = PoolFlags { pool: Some(self.file.clone()), pool_key: self.pool_key };
+        let (pool, pool_key, data_key) = (Some(self.file.clone()), self.pool_key, self.data_key);
+        let flags = PoolFlags { pool, pool_key, data_key };
         if self.file.exists() {
             return Err(Failure::Exists { path: self.file });
         }
         if self.sealed || flags.pool_key.is_some() {
-            if flags.make_key()? {
-                warn_of_key(&flags, setup);
-            }
-            config.keys = flags.keys()?;
+            make_pool_key(&flags.seal_key(), SEAL_KEY, setup)?;
+            config.keys = flags.seal_key().keys()?;
             config.sealed = config.keys.ids().into_iter().take(1).collect();
+        }
+        if self.encrypted || flags.data_key.is_some() {
+            make_pool_key(&flags.data_key(), DATA_KEY, setup)?;
+            config.data_keys = flags.data_key().keys()?;
+            config.encrypt()?;
         }
         let made = make_key(&config, setup)?;
         // Before anything is written to any node: are all of them places that can be nodes?
@@ -138,13 +151,20 @@ fn code_for(domains: usize) -> &'static str {
     }
 }
 
-/// Says what a new key of a pool is for.
-pub(super) fn warn_of_key(flags: &PoolFlags, setup: &Setup) {
-    setup.observer.warn(&format!(
-        "made {}, the key of the pool: every client needs this key, nodes must not have it. Back \
-         it up off the pool: without it no manifest verifies",
-        flags.key_path().0.display()
-    ));
+/// The two keys that a pool may have.
+pub(super) const SEAL_KEY: &str = "the key of the pool: every client needs this key, nodes must \
+     not have it. Back it up off the pool: without it no manifest verifies";
+const DATA_KEY: &str = "the data key of the pool: every client that reads or writes objects needs \
+     this key, nodes and coordinators do not. Back it up off the pool: without it no object can be \
+     read, ever";
+
+/// Makes a key of a pool unless its file is there; whether it did.
+pub(super) fn make_pool_key(file: &KeyFile, about: &str, setup: &Setup) -> Result<bool, Failure> {
+    let made = file.make()?;
+    if made {
+        setup.observer.warn(&format!("made {}, {about}", file.path.display()));
+    }
+    Ok(made)
 }
 
 /// Makes the cluster's key where agents need one and the file that `--key` names is not there.

@@ -37,7 +37,8 @@ impl Restore {
         if path.exists() && !self.force {
             return Err(Failure::Exists { path });
         }
-        let keys = self.pool.keys()?;
+        let keys = self.pool.seal_key().keys()?;
+        let data_keys = self.pool.data_key().keys()?.ids();
         let (mut best, mut refused) = (None::<PoolConfig>, None);
         for place in &self.places {
             let store = setup.open_to_keep(place, Absent::Refuse, "a node of a pool")?;
@@ -45,7 +46,12 @@ impl Restore {
             let mut bytes = vec![0; file.len().min(MAX_BYTES) as usize];
             file.read_at(0, &mut bytes)?;
             let config = match PoolConfig::from_copy(&bytes, &keys) {
-                Ok(config) => config,
+                Ok(config) if data_keys.is_empty() || config.is_encrypted() => config,
+                Ok(_) => {
+                    let what = "copy of the pool's description: it is of no encrypted pool, and a \
+                                data key is at hand; name other nodes, or move the key's file away";
+                    return Err(PoolError::Refused { what: what.into() }.into());
+                }
                 Err(error) => {
                     setup.observer.warn(&format!("{}: {error}", place.display()));
                     refused = Some(error);

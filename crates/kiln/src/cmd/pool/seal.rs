@@ -1,13 +1,13 @@
 //! `kiln pool seal`
 
 use clap::Args;
-use kiln_pool::{Membership, NodeConfig, PoolConfig, SealReport};
+use kiln_pool::{Membership, NodeConfig, SealReport};
 use kiln_store::Absent;
 
-use super::create::warn_of_key;
+use super::create::{SEAL_KEY, make_pool_key};
 use crate::exit::{Exit, Failure};
 use crate::print::count;
-use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
+use crate::setup::{KeyFile, PoolFlags, Setup, logs, now_ms, volumes};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
@@ -37,14 +37,13 @@ impl Seal {
             self.do_without_key(setup)?;
         }
         // The pool may not say yet that it has one.
-        self.pool.pool_key = Some(self.pool.key_path().0);
-        let made = self.pool.make_key()?;
-        if made {
-            warn_of_key(&self.pool, setup);
-        }
+        self.pool.pool_key = Some(self.pool.seal_key().path);
+        let made = make_pool_key(&self.pool.seal_key(), SEAL_KEY, setup)?;
         let mut pool = self.pool.open(setup)?;
         if self.new_key {
-            return self.another_key(made, pool.config(), setup);
+            let seals = pool.config().keys.ids().first() == pool.config().sealed.first();
+            let about = ("all who use the pool", "seal", "seal");
+            return another_key(&self.pool.seal_key(), (made, seals), about, setup);
         }
         if let Some(config) = pool.members().begin_sealing(&setup.settings())? {
             pool = self.pool.reopen(config, setup)?;
@@ -58,7 +57,7 @@ impl Seal {
         let (config, report) = outcome?;
         self.pool.write(&config)?;
         if self.drop_old_keys {
-            self.pool.drop_old_keys(&report.key)?;
+            self.pool.seal_key().drop_after(&report.key)?;
         }
         setup.report(&report, || text(&report))
     }
@@ -70,34 +69,36 @@ impl Seal {
             // Of a run that was cut short, or there never was a key.
             return Ok(());
         }
-        let (file, _) = self.pool.key_path();
-        if file.exists() && self.pool.keys()?.ids().iter().any(|id| config.sealed.contains(id)) {
-            let file = file.display();
+        let file = self.pool.seal_key();
+        if file.path.exists() && file.keys()?.ids().iter().any(|id| config.sealed.contains(id)) {
+            let file = file.path.display();
             let problem = format!("{file} has the pool's key; --new-key makes another one");
             return Err(Failure::Flag { flag: "--lost-key", problem });
         }
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
         self.pool.write(&Membership::without_key(config, &open, &setup.settings())?)
     }
+}
 
-    /// Adds a key, unless one is there that does not seal yet: of a run that was cut short.
-    fn another_key(&self, made: bool, config: &PoolConfig, setup: &Setup) -> Result<Exit, Failure> {
-        let seals = config.keys.ids().first() == config.sealed.first();
-        if !made && seals {
-            self.pool.add_key()?;
-        }
-        let what = match seals {
-            true => "has a new key before the old one",
-            false => "has a key that does not seal yet; none was added",
-        };
-        let file = self.pool.key_path().0;
-        setup.report(&serde_json::json!({ "keys": self.pool.keys()?.ids() }), || {
-            format!(
-                "{} {what}: copy the file to all who use the pool, then run kiln pool seal\n",
-                file.display()
-            )
-        })
+/// Adds a key to a file that was not `made` now, unless one is there that is not in use yet: of a
+/// run that was cut short.
+pub(super) fn another_key(
+    file: &KeyFile,
+    (made, in_use): (bool, bool),
+    (users, command, does): (&str, &str, &str),
+    setup: &Setup,
+) -> Result<Exit, Failure> {
+    if !made && in_use {
+        file.add()?;
     }
+    let what = match in_use {
+        true => "has a new key before the old one".to_owned(),
+        false => format!("has a key that does not {does} yet; none was added"),
+    };
+    let path = file.path.display();
+    setup.report(&serde_json::json!({ "keys": file.keys()?.ids() }), || {
+        format!("{path} {what}: copy the file to {users}, then run kiln pool {command}\n")
+    })
 }
 
 fn text(report: &SealReport) -> String {

@@ -15,6 +15,7 @@ fn placed() -> Manifest {
         created_ms: 1_700_000_000_000,
         size: 12_345_678,
         kept: None,
+        key: None,
         copies: (0..5).map(|at| format!("n{at:02}")).collect(),
         body: Body::Shards(Placed {
             spec: "rs:4+2,matrix=cauchy".into(),
@@ -28,9 +29,12 @@ fn placed() -> Manifest {
     }
 }
 
-fn all() -> [Manifest; 3] {
+fn all() -> [Manifest; 5] {
     let inline = Manifest { size: 3, body: Body::Inline(b"abc".to_vec()), ..placed() };
-    [placed(), inline, Manifest { size: 0, body: Body::Deleted, ..placed() }]
+    let key = || Some(WrappedKey(Box::new([3; 88])));
+    let encrypted = Manifest { body: Body::Inline(vec![6; 19]), key: key(), ..inline.clone() };
+    let removed = Manifest { size: 0, body: Body::Deleted, ..placed() };
+    [placed(), inline, removed, Manifest { key: key(), ..placed() }, encrypted]
 }
 
 #[test]
@@ -95,7 +99,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
     fn a_forged_manifest_is_one_or_an_error(
-        which in 0usize..3,
+        which in 0usize..5,
         patches in proptest::collection::vec((8usize..300, any::<u8>()), 0..6),
         cut in 0usize..40,
     ) {
