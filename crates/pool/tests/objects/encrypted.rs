@@ -1,6 +1,6 @@
 //! Encrypted pools: nodes hold no byte of any object in clear, and never have something else read
-//! in its place. What holds in clear holds in them too. (Repairs without the key and exchanges of it
-//! are sessions of the program.)
+//! in its place. All that holds in clear holds in them too. Repairs without the key and exchanges
+//! of it are sessions of the program.
 
 use kiln_pool::layout::{Body, Class};
 use kiln_pool::{GetRequest, Key, Manifest, NodeFile, Policy, PoolConfig};
