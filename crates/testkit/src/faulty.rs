@@ -1,12 +1,14 @@
 //! Faults on purpose: wraps any backend and makes it fail as a test says.
 
+use std::fmt::Debug;
 use std::io;
 use std::sync::Arc;
 
 use kiln_store::backends::upload::by_rename;
 use kiln_store::{
-    Append, Backend, BatchFiles, Capability, CreateNew, Extensions, LogFile, Logs, NewFile,
-    Objects, Operation, PlaceInfo, ReadAt, Result, Space, StoreError, Tag, Upload,
+    Append, Backend, BatchFiles, Capability, CreateNew, Extensions, Locks, LogFile, Logs,
+    MemoryBackend, NewFile, Objects, Operation, PlaceInfo, ReadAt, Result, Space, StoreError, Tag,
+    Upload, WriteLock,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -85,8 +87,46 @@ pub enum FaultAction {
 /// A backend that wraps another and fails as told; clones share their faults.
 #[derive(Debug, Clone)]
 pub struct FaultyBackend {
-    inner: Arc<dyn Backend>,
-    plan: Arc<(Mutex<Plan>, Condvar)>,
+    struck: Struck,
+    plan: Arc<SharedPlan>,
+}
+
+/// Rules by which operations on a place fail.
+pub(crate) trait Faults: Debug + Send + Sync {
+    /// Counts an operation and gives the actions that strike it.
+    fn strike(&self, access: &Access<'_>) -> Vec<FaultAction>;
+
+    /// Bytes that can still be written; `None`: no limit.
+    fn space(&self) -> Option<u64> {
+        None
+    }
+
+    /// Takes room for bytes that are written; gives the number that fit.
+    fn take_space(&self, bytes: usize) -> usize {
+        bytes
+    }
+
+    /// Returns whether files that are written together share a sync.
+    fn batches(&self) -> bool {
+        true
+    }
+
+    /// The memory of the place, where names that are given together share a sync too.
+    fn names(&self) -> Option<&MemoryBackend> {
+        None
+    }
+
+    /// A token that goes with each lock, where locks are counted.
+    fn lock_token(&self) -> Option<Arc<()>> {
+        None
+    }
+}
+
+/// A place whose operations can fail; clones share its faults.
+#[derive(Debug, Clone)]
+pub(crate) struct Struck {
+    pub inner: Arc<dyn Backend>,
+    pub faults: Arc<dyn Faults>,
 }
 
 /// Faults to come, shared with all open files.
@@ -99,9 +139,12 @@ struct Plan {
     operations: u64,
 }
 
+/// The faults, and who waits for [`FaultyBackend::heal`].
+type SharedPlan = (Mutex<Plan>, Condvar);
+
 /// An operation on some bytes of a file.
-struct Access<'a> {
-    operation: Operation,
+pub(crate) struct Access<'a> {
+    pub operation: Operation,
     name: &'a str,
     offset: u64,
     len: usize,
@@ -113,12 +156,12 @@ impl<'a> Access<'a> {
     }
 }
 
-impl Plan {
-    /// Counts an operation and gives the actions that strike it.
-    fn strike(&mut self, access: &Access<'_>) -> Vec<FaultAction> {
-        self.operations += 1;
+impl Faults for SharedPlan {
+    fn strike(&self, access: &Access<'_>) -> Vec<FaultAction> {
+        let mut plan = self.0.lock();
+        plan.operations += 1;
         let mut struck = Vec::new();
-        for (fault, seen) in &mut self.faults {
+        for (fault, seen) in &mut plan.faults {
             if !matches(fault, access) {
                 continue;
             }
@@ -127,7 +170,23 @@ impl Plan {
             }
             *seen += 1;
         }
+        if struck.contains(&FaultAction::Hang) {
+            let hangs =
+                |plan: &mut Plan| plan.faults.iter().any(|f| f.0.action == FaultAction::Hang);
+            self.1.wait_while(&mut plan, hangs);
+        }
         struck
+    }
+
+    fn space(&self) -> Option<u64> {
+        self.0.lock().space
+    }
+
+    fn take_space(&self, bytes: usize) -> usize {
+        let mut plan = self.0.lock();
+        let fits = plan.space.unwrap_or(u64::MAX).min(bytes as u64);
+        plan.space = plan.space.map(|space| space - fits);
+        fits as usize
     }
 }
 
@@ -149,7 +208,8 @@ impl FaultyBackend {
     /// Wraps a backend; without faults it changes nothing.
     #[must_use]
     pub fn new(inner: Arc<dyn Backend>) -> Self {
-        Self { inner, plan: Arc::default() }
+        let plan = Arc::<SharedPlan>::default();
+        Self { struck: Struck { inner, faults: plan.clone() }, plan }
     }
 
     /// Adds a fault to those that wait.
@@ -180,21 +240,19 @@ impl FaultyBackend {
     fn plan(&self) -> MutexGuard<'_, Plan> {
         self.plan.0.lock()
     }
+}
 
-    fn strike(&self, access: &Access<'_>) -> Vec<FaultAction> {
-        let mut plan = self.plan();
-        let struck = plan.strike(access);
-        if struck.contains(&FaultAction::Hang) {
-            let hangs =
-                |plan: &mut Plan| plan.faults.iter().any(|f| f.0.action == FaultAction::Hang);
-            self.plan.1.wait_while(&mut plan, hangs);
-        }
-        struck
-    }
+impl Backend for FaultyBackend {
+    kiln_store::forward_backend!(
+        struck: place capabilities list each_name open append rename remove extensions
+    );
+}
 
+impl Struck {
     /// Counts an operation without bytes; how it fails if a fault says so.
     fn struck(&self, operation: Operation, name: &str) -> Option<io::ErrorKind> {
-        self.strike(&Access::to(operation, name)).into_iter().find_map(|action| match action {
+        self.faults.strike(&Access::to(operation, name)).into_iter().find_map(|action| match action
+        {
             FaultAction::Fail(kind) => Some(kind),
             _ => None,
         })
@@ -218,7 +276,7 @@ impl FaultyBackend {
     }
 }
 
-impl Backend for FaultyBackend {
+impl Backend for Struck {
     kiln_store::forward_backend!(inner: place capabilities);
 
     fn list(&self) -> Result<Vec<String>> {
@@ -252,18 +310,20 @@ impl Backend for FaultyBackend {
     }
 
     fn extensions(&self) -> Extensions<'_> {
+        let inner = self.inner.extensions();
         Extensions {
             objects: Some(self),
             create_new: Some(self),
-            batch: Some(self),
+            batch: self.faults.batches().then_some(self),
+            locks: self.faults.lock_token().map_or(inner.locks, |_| Some(self)),
             logs: Some(self),
             info: Some(self),
-            ..self.inner.extensions()
+            ..inner
         }
     }
 }
 
-impl Objects for FaultyBackend {
+impl Objects for Struck {
     /// Each step can fail in places where files are made by a rename.
     fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
         if self.capabilities().has(Capability::Append) {
@@ -287,35 +347,67 @@ impl Objects for FaultyBackend {
     }
 }
 
-impl CreateNew for FaultyBackend {
+impl CreateNew for Struck {
     fn rename_new(&self, from: &str, to: &str) -> Result<()> {
         self.pass(Operation::Rename, from)?;
         self.inner.rename_new(from, to)
     }
 }
 
-impl BatchFiles for FaultyBackend {
-    /// One sync is for all of them: before it none is durable, and where it fails none is.
+impl Struck {
+    /// Makes durable what was done without a sync, by one for all of it: before it nothing is
+    /// durable, and where it fails nothing is.
+    fn sync_once<T>(
+        &self,
+        done: Vec<Result<T>>,
+        sync: impl Fn(T) -> Result<()>,
+    ) -> Vec<Result<()>> {
+        let failed = self.struck(Operation::Sync, "");
+        let end = |done: Result<T>| match failed {
+            Some(kind) => done.and_then(|_| Err(self.error(Operation::Sync, "", kind))),
+            None => done.and_then(&sync),
+        };
+        done.into_iter().map(end).collect()
+    }
+}
+
+impl BatchFiles for Struck {
     fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
         let write = |(name, bytes): &(&str, &[u8])| {
             let mut file = self.appender(name, 0)?;
             file.append(bytes)?;
             Ok(file)
         };
-        let written: Vec<Result<FaultyAppender>> = files.iter().map(write).collect();
-        let failed = self.struck(Operation::Sync, "");
-        let sync = |file: Result<FaultyAppender>| {
-            let mut file = file?;
-            match failed {
-                Some(kind) => Err(self.error(Operation::Sync, &file.name, kind)),
-                None => file.inner.sync(),
+        self.sync_once(files.iter().map(write).collect(), |mut file| file.inner.sync())
+    }
+
+    fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
+        let Some(memory) = self.faults.names() else {
+            return names.iter().map(|(from, to)| self.rename(from, to)).collect();
+        };
+        let rename = |(from, to): &(&str, &str)| {
+            self.pass(Operation::Rename, from)?;
+            match memory.rename_unsynced(from, to) {
+                // It is no file of this memory before it has its name.
+                Err(error) if error.is_not_found() => self.inner.rename(from, to),
+                end => end,
             }
         };
-        written.into_iter().map(sync).collect()
+        self.sync_once(names.iter().map(rename).collect(), |()| {
+            memory.sync_names();
+            Ok(())
+        })
     }
 }
 
-impl Logs for FaultyBackend {
+impl Locks for Struck {
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
+        let held = self.inner.lock(wait)?;
+        Ok(held.map(|held| WriteLock::on((held, self.faults.lock_token()))))
+    }
+}
+
+impl Logs for Struck {
     fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
         self.pass(Operation::Create, name)?;
         let inner = self.inner.create_log(name, size)?;
@@ -328,14 +420,14 @@ impl Logs for FaultyBackend {
     }
 }
 
-impl PlaceInfo for FaultyBackend {
+impl PlaceInfo for Struck {
     fn modified(&self, name: &str) -> Result<Option<u64>> {
         self.inner.modified(name)
     }
 
     /// With a limit there is as much room as it leaves.
     fn space(&self) -> Result<Option<Space>> {
-        let limit = self.plan().space;
+        let limit = self.faults.space();
         let limited = limit.map(|free| Space { total: free, free });
         Ok(limited.or(self.inner.space()?))
     }
@@ -343,7 +435,7 @@ impl PlaceInfo for FaultyBackend {
 
 struct FaultyReader {
     inner: Box<dyn ReadAt>,
-    backend: FaultyBackend,
+    backend: Struck,
     name: String,
 }
 
@@ -355,7 +447,7 @@ impl ReadAt for FaultyReader {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let operation = Operation::Read;
         let access = Access { operation, name: &self.name, offset, len: buf.len() };
-        let struck = self.backend.strike(&access);
+        let struck = self.backend.faults.strike(&access);
         self.inner.read_at(offset, buf)?;
         for action in struck {
             match action {
@@ -380,13 +472,13 @@ impl ReadAt for FaultyReader {
 
 struct FaultyAppender {
     inner: Box<dyn Append>,
-    backend: FaultyBackend,
+    backend: Struck,
     name: String,
 }
 
 /// Writes at the end of a file of `offset` bytes, as the faults have it.
 fn faulty_write(
-    backend: &FaultyBackend,
+    backend: &Struck,
     name: &str,
     offset: u64,
     bytes: &[u8],
@@ -394,7 +486,7 @@ fn faulty_write(
 ) -> Result<()> {
     let operation = Operation::Write;
     let mut bytes = bytes.to_vec();
-    for action in backend.strike(&Access { operation, name, offset, len: bytes.len() }) {
+    for action in backend.faults.strike(&Access { operation, name, offset, len: bytes.len() }) {
         match action {
             FaultAction::Fail(kind) => return Err(backend.error(operation, name, kind)),
             FaultAction::Flip { offset: at, mask } => bytes[(at - offset) as usize] ^= mask,
@@ -405,12 +497,7 @@ fn faulty_write(
             }
         }
     }
-    let fits = {
-        let mut plan = backend.plan();
-        let fits = plan.space.unwrap_or(u64::MAX).min(bytes.len() as u64);
-        plan.space = plan.space.map(|space| space - fits);
-        fits as usize
-    };
+    let fits = backend.faults.take_space(bytes.len());
     write(&bytes[..fits])?;
     match fits < bytes.len() {
         true => Err(backend.error(operation, name, io::ErrorKind::StorageFull)),
@@ -448,7 +535,7 @@ impl Append for FaultyAppender {
 
 struct FaultyLog {
     inner: Box<dyn LogFile>,
-    backend: FaultyBackend,
+    backend: Struck,
     name: String,
 }
 
@@ -473,7 +560,7 @@ impl LogFile for FaultyLog {
 struct FaultyUpload<'a> {
     /// `None` once something failed.
     inner: Option<Box<dyn Upload + 'a>>,
-    backend: FaultyBackend,
+    backend: Struck,
     name: String,
     len: u64,
 }
@@ -485,7 +572,7 @@ impl<'a> FaultyUpload<'a> {
     /// After a failure nothing may go on as if it had been none.
     fn step(
         &mut self,
-        act: impl FnOnce(&FaultyBackend, &str, Inner<'a>) -> Result<Inner<'a>>,
+        act: impl FnOnce(&Struck, &str, Inner<'a>) -> Result<Inner<'a>>,
     ) -> Result<()> {
         let broken = || {
             let (name, what) = (self.name.clone(), "an earlier call failed".to_owned());

@@ -2,16 +2,14 @@
 //! fails, one of them is full or lost, or another writer comes in between.
 
 use std::fmt;
-use std::io::{Error, ErrorKind};
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use kiln_store::backends::upload::by_rename;
-use kiln_store::{
-    Append, Backend, BatchFiles, Capability, Extensions, Locks, LogFile, Logs, MemoryBackend,
-    NewFile, Objects, Operation, ReadAt, Result, StoreError, Tag, Upload, WriteLock,
-};
+use kiln_store::{Backend, MemoryBackend, Operation};
 use parking_lot::Mutex;
+
+use crate::faulty::{Access, FaultAction, Faults, Struck};
 
 /// The failure of a [`Fuse`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,13 +96,13 @@ impl Fuse {
         inner: Arc<dyn Backend>,
         memory: Option<MemoryBackend>,
     ) -> Arc<dyn Backend> {
-        let fuse = DiskFuse { fuse: Arc::clone(self), disk: disk.to_owned() };
-        Arc::new(Fused { inner, memory, fuse })
+        let faults = Arc::new(DiskFuse { fuse: Arc::clone(self), disk: disk.to_owned(), memory });
+        Arc::new(Struck { inner, faults })
     }
 
     fn fails(&self, disk: &str, op: Operation) -> Option<ErrorKind> {
-        use Operation::{Create, Remove, Rename, Sync, Write};
-        let changes = matches!(op, Create | Write | Sync | Rename | Remove);
+        use Operation::{Complete, Create, Remove, Rename, Sync, Write};
+        let changes = matches!(op, Create | Write | Sync | Complete | Rename | Remove);
         let counts = changes || self.failing == Failing::PowerCut;
         let left = if counts { self.left.fetch_sub(1, Ordering::SeqCst) } else { self.left() };
         if self.failing == Failing::Rival {
@@ -132,237 +130,28 @@ impl Fuse {
 }
 
 /// The fuse of one disk.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct DiskFuse {
     fuse: Arc<Fuse>,
     disk: String,
-}
-
-impl DiskFuse {
-    fn pass(&self, op: Operation, name: &str) -> Result<()> {
-        self.fuse.fails(&self.disk, op).map_or(Ok(()), |kind| Err(self.error(op, name, kind)))
-    }
-
-    fn error(&self, op: Operation, name: &str, kind: ErrorKind) -> StoreError {
-        let (place, name) = (self.disk.clone(), name.to_owned());
-        StoreError::Io { op, place, name, source: Error::from(kind) }
-    }
-
-    fn file<F>(&self, inner: F, name: &str) -> Box<FusedFile<F>> {
-        Box::new(FusedFile { inner, fuse: self.clone(), name: name.to_owned() })
-    }
-}
-
-/// A disk with a fuse.
-#[derive(Debug)]
-struct Fused {
-    inner: Arc<dyn Backend>,
     memory: Option<MemoryBackend>,
-    fuse: DiskFuse,
 }
 
-impl Fused {
-    /// Makes durable what was done without a sync, by one for all of it.
-    fn sync_once<T>(
-        &self,
-        done: Vec<Result<T>>,
-        mut sync: impl FnMut(T) -> Result<()>,
-    ) -> Vec<Result<()>> {
-        let failed = self.fuse.fuse.fails(&self.fuse.disk, Operation::Sync);
-        let end = |done: Result<T>| match failed {
-            Some(kind) => done.and_then(|_| Err(self.fuse.error(Operation::Sync, "", kind))),
-            None => done.and_then(&mut sync),
-        };
-        done.into_iter().map(end).collect()
-    }
-}
-
-impl Backend for Fused {
-    kiln_store::forward_backend!(inner: place capabilities);
-
-    fn list(&self) -> Result<Vec<String>> {
-        self.fuse.pass(Operation::List, "")?;
-        self.inner.list()
+impl Faults for DiskFuse {
+    fn strike(&self, access: &Access<'_>) -> Vec<FaultAction> {
+        let failed = self.fuse.fails(&self.disk, access.operation);
+        failed.map(FaultAction::Fail).into_iter().collect()
     }
 
-    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
-        self.fuse.pass(Operation::Open, name)?;
-        Ok(self.fuse.file(self.inner.open(name)?, name))
+    fn batches(&self) -> bool {
+        self.memory.is_some()
     }
 
-    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
-        self.fuse.pass(Operation::Create, name)?;
-        Ok(self.fuse.file(self.inner.append(name, at)?, name))
+    fn names(&self) -> Option<&MemoryBackend> {
+        self.memory.as_ref()
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<()> {
-        self.fuse.pass(Operation::Rename, from)?;
-        self.inner.rename(from, to)
-    }
-
-    fn remove(&self, name: &str) -> Result<()> {
-        self.fuse.pass(Operation::Remove, name)?;
-        self.inner.remove(name)
-    }
-
-    fn extensions(&self) -> Extensions<'_> {
-        Extensions {
-            objects: Some(self),
-            batch: self.memory.as_ref().map(|_| self as &dyn BatchFiles),
-            locks: Some(self),
-            logs: Some(self),
-            info: self.inner.extensions().info,
-            ..Extensions::default()
-        }
-    }
-}
-
-impl Objects for Fused {
-    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
-        if self.capabilities().has(Capability::Append) {
-            return by_rename(self, file);
-        }
-        self.fuse.pass(Operation::Create, file.name)?;
-        Ok(self.fuse.file(self.inner.create(file)?, file.name))
-    }
-
-    fn write_once(&self, name: &str) -> Result<Box<dyn Append>> {
-        self.fuse.pass(Operation::Create, name)?;
-        Ok(self.fuse.file(self.inner.write_once(name)?, name))
-    }
-
-    fn copy(&self, from: &str, to: &str) -> Result<()> {
-        self.fuse.pass(Operation::Rename, from)?;
-        self.inner.copy(from, to)
-    }
-}
-
-impl BatchFiles for Fused {
-    fn write_all(&self, files: &[(&str, &[u8])]) -> Vec<Result<()>> {
-        let write = |(name, bytes): &(&str, &[u8])| {
-            self.fuse.pass(Operation::Create, name)?;
-            let mut file = self.inner.append(name, 0)?;
-            self.fuse.pass(Operation::Write, name)?;
-            file.append(bytes)?;
-            Ok(file)
-        };
-        self.sync_once(files.iter().map(write).collect(), |mut file| file.sync())
-    }
-
-    fn rename_all(&self, names: &[(&str, &str)]) -> Vec<Result<()>> {
-        let Some(memory) = &self.memory else {
-            return names.iter().map(|(from, to)| self.rename(from, to)).collect();
-        };
-        let rename = |(from, to): &(&str, &str)| {
-            self.fuse.pass(Operation::Rename, from)?;
-            match memory.rename_unsynced(from, to) {
-                // It is no file of this memory before it has its name.
-                Err(error) if error.is_not_found() => self.inner.rename(from, to),
-                end => end,
-            }
-        };
-        self.sync_once(names.iter().map(rename).collect(), |()| {
-            memory.sync_names();
-            Ok(())
-        })
-    }
-}
-
-impl Logs for Fused {
-    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
-        self.fuse.pass(Operation::Create, name)?;
-        Ok(self.fuse.file(self.inner.create_log(name, size)?, name))
-    }
-
-    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()> {
-        self.fuse.pass(Operation::Rename, name)?;
-        self.inner.close_log(name, to, force)
-    }
-}
-
-impl Locks for Fused {
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
-        let held = self.inner.lock(wait)?;
-        Ok(held.map(|held| WriteLock::on((held, Arc::clone(&self.fuse.fuse.locks)))))
-    }
-}
-
-struct FusedFile<F> {
-    inner: F,
-    fuse: DiskFuse,
-    name: String,
-}
-
-impl<F> FusedFile<F> {
-    fn pass(&self, op: Operation) -> Result<()> {
-        self.fuse.pass(op, &self.name)
-    }
-}
-
-impl ReadAt for FusedFile<Box<dyn ReadAt>> {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
-        self.pass(Operation::Read)?;
-        self.inner.read_at(offset, buf)
-    }
-
-    fn tag(&self) -> Option<Tag> {
-        self.inner.tag()
-    }
-}
-
-impl Upload for FusedFile<Box<dyn Upload + '_>> {
-    fn write(&mut self, bytes: &[u8]) -> Result<()> {
-        self.pass(Operation::Write)?;
-        self.inner.write(bytes)
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.inner.sync()
-    }
-
-    fn complete(self: Box<Self>) -> Result<()> {
-        self.pass(Operation::Rename)?;
-        self.inner.complete()
-    }
-}
-
-impl Append for FusedFile<Box<dyn Append>> {
-    fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        self.pass(Operation::Write)?;
-        self.inner.append(bytes)
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.pass(Operation::Sync)?;
-        self.inner.sync()
-    }
-
-    fn complete(&mut self) -> Result<()> {
-        self.pass(Operation::Sync)?;
-        self.inner.complete()
-    }
-}
-
-impl LogFile for FusedFile<Box<dyn LogFile>> {
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
-        self.pass(Operation::Write)?;
-        self.inner.write_at(offset, bytes)
-    }
-
-    fn sync(&mut self) -> Result<()> {
-        self.pass(Operation::Sync)?;
-        self.inner.sync()
+    fn lock_token(&self) -> Option<Arc<()>> {
+        Some(Arc::clone(&self.fuse.locks))
     }
 }
