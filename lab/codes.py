@@ -28,7 +28,7 @@ WIDE |= {"lrc:30+6+6,layout=uniform": 7, "lrc:112+8+16,layout=uniform": 17,
          "lrc:180+10+20,layout=uniform": 21}
 WHY = {
     "degraded_4k_over_healthy": "latency of a read within a running client is not measured here",
-    "tail_with_slow_node": "slow nodes are not hedged (ROADMAP)",
+    "tail_with_slow_node": "no node is slowed down by this bench yet",
     "advise_cells_within_15pct": "predictions were not compared with the test-bed yet",
     "less_faster_than_clay_below": "predicted on the model of a hard disk; not measured",
 }

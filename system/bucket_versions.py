@@ -374,7 +374,7 @@ def locks(rig, port):
             ({"Mode": "GOVERNANCE"}, "MalformedXML"),
             ({"Mode": "GOVERNANCE", "Days": 1, "Years": 1}, "MalformedXML")):
         assert refused(**default) == code, default
-    # What is retained grows only; an owner may end governance, but time alone compliance.
+    # Retention grows only; an owner may end governance, but time alone compliance.
     for key, mode, new, days, bypass, code in (
             ("g", "GOVERNANCE", "GOVERNANCE", 2, False, 200),
             ("g", "GOVERNANCE", "GOVERNANCE", 3, False, 200),

@@ -175,7 +175,7 @@ impl Gate {
             self.discard(&gone);
             if record.is_some() {
                 self.still_there(bucket, known).inspect_err(|_| {
-                    // Where an object was before, the bucket was not empty, and stays.
+                    // With an earlier object the bucket was not empty, and stays.
                     if over.is_none()
                         && let Ok(Written::Done(_)) = self.remove(&name, run)
                     {

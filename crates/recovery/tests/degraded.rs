@@ -166,7 +166,7 @@ fn helpers_are_asked_where_the_reader_gains() {
     // A few bytes of it need one sub-chunk of eight, which is soon decoded from seven of others.
     let report = scene.right(&scene.agents(), chunk..chunk + 60_000);
     assert_eq!((report.bytes_from_helpers, report.bytes_received), (0, 7 * (512 << 10)));
-    // Where sub-chunks are longer, helpers send that one.
+    // With longer sub-chunks helpers send that one.
     let longer = Scene::new("clay:4+2", 7, 1 << 20, 32 << 20);
     longer.stop(1);
     let report = longer.right(&longer.agents(), 2 * chunk..2 * chunk + 60_000);

@@ -227,7 +227,7 @@ impl Frame {
         self.hopeless = false;
         self.fit = Fit::Good;
         self.object_bytes = 0;
-        // What comes late of the last stripe finds nobody.
+        // Late parts of the last stripe find no receiver.
         self.hedged = None;
     }
 

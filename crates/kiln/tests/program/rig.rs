@@ -12,7 +12,7 @@ use tempfile::TempDir;
 pub fn program() -> Command {
     let path = std::env::var_os("KILN_PROGRAM");
     let mut command = Command::new(path.unwrap_or_else(|| env!("CARGO_BIN_EXE_kiln").into()));
-    // What is read must not depend on how busy the machine is.
+    // The reads must not depend on how busy the machine is.
     command.env("KILN_HEDGE", "off");
     command
 }

@@ -71,7 +71,7 @@ fn run(shell: &[&str], begin: &str, commands: &[&str], exits: bool) -> Vec<Strin
     let mut command = Command::new(shell[0]);
     command.args(&shell[1..]).args(["-c", &script]).current_dir(rig.path("")).env("PATH", path);
     command.env("LC_ALL", "C.UTF-8").env_remove("KILN_POOL").stdin(Stdio::null());
-    // What is read must not depend on how busy the machine is.
+    // The reads must not depend on how busy the machine is.
     command.env("KILN_HEDGE", "off");
     let output = command.output().unwrap().stdout;
     let output = String::from_utf8_lossy(&output);

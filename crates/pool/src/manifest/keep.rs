@@ -140,7 +140,7 @@ impl ManifestStore<'_> {
         }
         let keys: BTreeSet<Key> = shards.iter().map(|shard| shard.other).collect();
         let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
-        // Where they cannot be asked a scrub finds what is left over.
+        // A scrub finds what is left over on nodes that cannot be asked.
         let Ok(found) = self.ask_each(&wanted) else { return Vec::new() };
         let found: BTreeMap<Key, Found> = keys.into_iter().zip(found).collect();
         shards.retain(|shard| {

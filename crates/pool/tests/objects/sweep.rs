@@ -318,7 +318,7 @@ fn sweep(rows: &'static [Row], keeping: bool) {
     for (row, start) in rows.iter().zip(&starts) {
         let all = moments(row, start);
         assert!((5..2_000).contains(&all), "{}: {all} operations", row.name);
-        // Where versions are kept kinds of faults take turns: all of them are tried without.
+        // In pools that keep versions kinds of faults take turns: all of them are tried without.
         let turns = move |kind: usize, at: &i64| !keeping || *at as usize % ALL.len() == kind;
         let each = ALL.iter().enumerate().flat_map(|(kind, failing)| {
             (0..all).filter(move |at| turns(kind, at)).map(move |at| (*failing, at))

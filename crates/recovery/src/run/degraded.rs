@@ -31,6 +31,8 @@ pub struct HelpingAgents<'a> {
     config: &'a PoolConfig,
     pub(super) fresh: &'a (dyn Fn() -> [u8; 16] + Sync),
     strategy: Option<&'a str>,
+    /// Bytes a second that each sends at most when it recodes; 0: no limit.
+    pub(super) rate: u64,
 }
 
 impl std::fmt::Debug for HelpingAgents<'_> {
@@ -47,7 +49,13 @@ impl<'a> HelpingAgents<'a> {
         config: &'a PoolConfig,
         fresh: &'a (dyn Fn() -> [u8; 16] + Sync),
     ) -> HelpingAgents<'a> {
-        HelpingAgents { network, config, fresh, strategy: None }
+        HelpingAgents { network, config, fresh, strategy: None, rate: 0 }
+    }
+
+    /// The same, each sending at most so many bytes a second when it recodes; 0: no limit.
+    #[must_use]
+    pub fn paced(self, rate: u64) -> HelpingAgents<'a> {
+        HelpingAgents { rate, ..self }
     }
 
     /// The same, asked whatever it costs, by plans of one strategy.

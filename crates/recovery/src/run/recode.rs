@@ -61,7 +61,7 @@ impl HelpingAgents<'_> {
             stripes: 0..ask.stripes,
             slice: default_slice(ask.info.alpha as usize),
             windows: WINDOWS,
-            rate: 0,
+            rate: self.rate,
             geometry: geometry(&ask.info, &unknown_digests(&ask.info)),
             address: &|node| nodes[node].address.clone(),
         };
@@ -79,7 +79,7 @@ impl HelpingAgents<'_> {
         }
         let task = (self.fresh)();
         let (shares, spared, kept) = (&shares[..], &[][..], (0, 0));
-        let handout = Handout { nodes: &nodes, task, shares, spared, rate: 0, kept };
+        let handout = Handout { nodes: &nodes, task, shares, spared, rate: self.rate, kept };
         match handout.carry_out(self.network, &Unwatched)? {
             Outcome::Done(amounts) => {
                 let mut all = Written::default();

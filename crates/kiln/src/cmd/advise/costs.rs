@@ -144,7 +144,7 @@ pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Resul
         return Ok(());
     }
     (row.repair_hours, row.repair_bound_by) = repair(site, codec, row, seed)?;
-    // Where domains fail, each loss of a node counts as that of its domain, for as long as most
+    // With domains that fail, each loss of a node counts as that of its domain, for as long as most
     // losses take: no more data is safe than that says.
     let domain = site.domain as f64;
     let failures = domain * site.failures + site.domain_failures;

@@ -115,7 +115,8 @@ fn agents<'a>(pool: &'a Pool, setup: &'a Setup) -> Result<Option<HelpingAgents<'
     let mut urls = pool.config().node.iter().map(|node| &node.url);
     let Some(url) = urls.find(|url| Address::is_meant(url)) else { return Ok(None) };
     let network = setup.network(&url.parse()?)?;
-    Ok(Some(HelpingAgents::new(network, pool.config(), &fresh_run)))
+    let agents = HelpingAgents::new(network, pool.config(), &fresh_run);
+    Ok(Some(agents.paced(setup.limit_rate().unwrap_or(0))))
 }
 
 /// Gives objects the codes of the tiers that they have reached, some at a time; returns whether

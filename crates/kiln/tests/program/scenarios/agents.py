@@ -70,7 +70,7 @@ def links_in_a_served_folder_lead_nowhere(rig):
     agent = Agent(rig, "d0", "--plain")
     assert rig.kiln(f"verify {agent.address}").code != 0
     rig.data("object", 5000)
-    # What is written takes the place of a link, or is refused; what the link names stays.
+    # A write takes the place of a link, or is refused; the file that the link names stays.
     rig.kiln(f"encode object -c rs:2+1 -o {agent.address} -q")
     same((rig.read("secret"), (rig / "new").exists()), (secret, False))
 

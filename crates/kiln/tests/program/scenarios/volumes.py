@@ -135,7 +135,7 @@ def acknowledged_writes_survive_kills_and_lost_nodes(rig):
             bytes_ = data(size, turn * 1000 + step)
             client.write(offset, bytes_)
             model[offset:offset + size] = bytes_
-        # What is under way when it is killed is there block by block, or not.
+        # Writes under way when it is killed are there block by block, or not.
         offset, bytes_ = random.randrange(900) * BLOCK, data(64 * BLOCK, turn + 77)
 
         def under_way():
@@ -278,7 +278,7 @@ def a_scrub_looks_at_logs_and_compares_their_copies(rig):
     copies[2].unlink()
     said = rig.kiln("scrub").exits(1).stdout
     holds(said, "2 of 3 copies of its log are here", found[1])
-    # What each lacks the other one has.
+    # The other one has all that each lacks.
     rig.kiln("volume check disk -q").ok()
     rig.kiln("scrub").ok()
     server, client = Server(rig), Client(rig)
@@ -401,7 +401,7 @@ def one_server_at_a_time_and_the_deposed_one_writes_nothing(rig):
     rig.kiln("nbd disk --socket other.sock").fails(5, "in use by kiln nbd on", "process")
     for command in ("rm disk", "check disk"):
         rig.kiln(f"volume {command}").fails(5, "in use")
-    # What who serves it must do is asked for.
+    # The server's task is asked for.
     for command in ("snapshot disk a", "snapshot disk b", "rm disk@a"):
         rig.kiln(f"volume {command}").ok()
     rig.kiln("volume rm disk@a").fails(3, "no snapshot", "there are: b")
