@@ -305,6 +305,7 @@ async fn handle(
     let (head, body) = request.into_parts();
     let (method, path, key) = (head.method.clone(), head.uri.path().to_owned(), key_of(&head));
     let received = http_body::Body::size_hint(&body).exact().unwrap_or(0);
+    let waits = head.headers.contains_key("expect");
     let cors = Arc::new(OnceLock::new());
     let answered = answer(&shared, head, body, &id, &cors).await;
     let (mut reply, body) = answered.unwrap_or_else(|error| {
@@ -315,6 +316,10 @@ async fn handle(
     });
     for (name, value) in cors.get().into_iter().flatten() {
         reply = reply.with(name, value);
+    }
+    // Clients that were refused before they sent a body do not agree on how to go on.
+    if waits && reply.status >= 300 {
+        reply = reply.with("connection", "close");
     }
     let (status, millis) = (reply.status, begun.elapsed().as_millis() as u64);
     let sent = match &body {
