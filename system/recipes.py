@@ -99,8 +99,9 @@ WATCHED = f"watching=$!; for i in $(seq 300); do curl -sf {HTTP}/ready > ready &
 # Pages whose commands after prompts are run and compared elsewhere.
 COMPARED = ("docs/operate/operators.md", "docs/guide/tutorial.md")
 PAGES = ("README.md", "docs/operate/operators.md",
-         *(f"docs/guide/{page}.md" for page in ("files", "pools", "volumes", "codes", "s3",
-                                                "s3-server", "hdfs", "ceph", "python", "tutorial")))
+         *(f"docs/guide/{page}.md" for page in ("files", "pools", "encryption", "volumes", "codes",
+                                                "s3", "s3-server", "hdfs", "ceph", "python",
+                                                "tutorial")))
 HOSTS = " ".join(f"--node kiln://127.0.0.1:{{port{at}}}" for at in range(6))
 
 RECIPES = [
@@ -113,6 +114,12 @@ RECIPES = [
     Recipe("docs/guide/pools.md", "Yesterday", f"{POOL} && {FILES}",
            instead={"2026-11-28": "2101-11-28"}),
     Recipe("docs/guide/pools.md", "Sealed pools"),
+    Recipe("docs/guide/encryption.md", "A first encrypted pool",
+           codes={"grep": 1, "kiln get notes -o back --force": 8}),
+    Recipe("docs/guide/encryption.md", "Another key",
+           "for i in 0 1 2 3 4 5; do mkdir e$i; places=\"$places --node e$i\"; done;"
+           " kiln pool create pool.toml --encrypted -c clay:4+2 $places -q 2> made &&"
+           " seq 200000 > notes && kiln put notes -q"),
     Recipe("docs/guide/pools.md", "A caretaker", POOL,
            instead={"127.0.0.1:7480": "127.0.0.1:{port0} &"},
            after={"kiln coordinator": "sleep 2"}),
