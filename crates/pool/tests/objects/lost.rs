@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use kiln_pool::repair::Needs;
 use kiln_pool::{Index, Pool, PutReport, PutRequest, RepairRequest, ScrubRequest};
 use kiln_store::Backend;
-use kiln_stripe::{PoolError, Source, StreamSource};
+use kiln_stripe::{PoolError, Silent, Source, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
 
 use crate::recover::recover;
@@ -212,7 +212,9 @@ fn a_node_that_leaves_during_a_scrub_damages_nothing() {
     let mut ended = 0;
     for after in (0..400).step_by(20) {
         let world = first.copy();
-        let (pool, index) = (world.pool(), world.index());
+        let (pool, index) = (world.pool(), Index::in_memory().unwrap());
+        // By the same client, which sees all nodes before one leaves.
+        index.refresh(&pool, b"", &Silent).unwrap();
         let fault = FaultAction::Fail(ErrorKind::NotConnected);
         world.disks[3].faulty.inject(Fault::new(fault).after(after).always());
         let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
