@@ -32,8 +32,8 @@ pub(crate) enum Member {
 
 /// A shard that is opened when it is asked for, perhaps by a thread that nobody waits for.
 struct Opening {
-    /// The place; what is found without it.
-    store: std::result::Result<Arc<dyn Backend>, OnceLock<Member>>,
+    /// The place; without one `found` is filled from the beginning.
+    store: Option<Arc<dyn Backend>>,
     manifest: Arc<Manifest>,
     key: Key,
     index: usize,
@@ -43,34 +43,25 @@ struct Opening {
 impl Opening {
     fn new(pool: &ClusterMap, manifest: &Arc<Manifest>, key: Key, index: usize) -> Opening {
         let (node, manifest) = (&placed(manifest)[index].node, Arc::clone(manifest));
-        let found = match pool.config().position(node).map(|at| pool.nodes[at].store()) {
-            None => Err(Member::Lost(format!("node {node} is no longer part of the pool"))),
-            Some(Err(why)) => Err(Member::Unavailable(why.to_owned())),
-            Some(Ok(store)) => Ok(Arc::clone(store)),
+        let (store, found) = match pool.config().position(node).map(|at| pool.nodes[at].store()) {
+            None => {
+                (None, Some(Member::Lost(format!("node {node} is no longer part of the pool"))))
+            }
+            Some(Err(why)) => (None, Some(Member::Unavailable(why.to_owned()))),
+            Some(Ok(store)) => (Some(Arc::clone(store)), None),
         };
-        Opening {
-            store: found.map_err(OnceLock::from),
-            manifest,
-            key,
-            index,
-            found: OnceLock::new(),
-        }
+        let found = found.map_or_else(OnceLock::new, OnceLock::from);
+        Opening { store, manifest, key, index, found }
     }
 
     fn member(&self) -> &Member {
-        match &self.store {
-            Err(found) => found.get().unwrap_or(&LATE),
-            Ok(store) => {
-                let (manifest, key) = (&self.manifest, self.key);
-                self.found.get_or_init(|| member(&**store, manifest, key, self.index))
-            }
-        }
+        let Some(store) = &self.store else { return self.known() };
+        self.found.get_or_init(|| member(&**store, &self.manifest, self.key, self.index))
     }
 
     /// The same, where that is known already.
     fn known(&self) -> &Member {
-        let found = self.store.as_ref().err().unwrap_or(&self.found);
-        found.get().unwrap_or(&LATE)
+        self.found.get().unwrap_or(&LATE)
     }
 }
 
