@@ -5,9 +5,10 @@
 
 Every figure, table and claim of a paper has its row; one that is missing, unknown or there twice is
 an error. Every picture that a page of results shows is there, and each that is there is shown. The
-rows of a study that has `report` are judged from its data, by `lab/online/judged.py`. --check
-writes nothing and fails where the page is not what the rows say. --json prints one line with the
-counts of verdicts, with what the rows lack, and with the scalar codes of Ceph's clay.
+rows of a study that has `report` are judged from its data, by `lab/online/judged.py`; numbers in
+braces are filled in from data, by `lab/bars.py`. --check writes nothing and fails where the page is
+not what the rows say, or a headline lacks what has to stand beside it. --json prints one line with
+the counts of verdicts, what the rows lack, and the bars that are numbers of data.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import tomllib
 from collections import Counter
 from pathlib import Path
 
+from lab import bars
 from lab.online import judged
 from lab.rig.tables import table
 
@@ -97,6 +99,14 @@ def commit_of(row):
     return ""
 
 
+def one_round(row):
+    """Says of which data of a row there is one round only, unless the row does."""
+    text = " ".join(f"{row.get('ours', '')} {row.get('why', '')}".split())
+    files = [file for file in row.get("data", []) if file.endswith(".json")
+             and bars.report(file).get("sizes", {}).get("rounds") == 1]
+    return f"{', '.join(files)}: one round" if files and "one round" not in text else ""
+
+
 def linked(files):
     """Links to files beside the page."""
     return ", ".join(f"[{file}]({file})" for file in files)
@@ -104,11 +114,13 @@ def linked(files):
 
 def cells(row):
     """The cells of a row's line."""
-    verdict = ": ".join(filter(None, [VERDICTS[row["verdict"]], row.get("why")]))
+    note = ". ".join(filter(None, [row.get("why", "").strip(), one_round(row)]))
+    verdict = ": ".join(filter(None, [VERDICTS[row["verdict"]], note]))
     ceph = [row["ceph"], row["reproduced"]] if "ceph" in row else []
     command = f"`{row['command']}`" if row.get("command") else ""
-    texts = [row["exhibit"], row["shows"], row.get("paper", ""), *ceph, row.get("ours", ""),
-             verdict, linked(row.get("picture", [])), command, linked(row.get("data", [])),
+    texts = [row["exhibit"], row["shows"], row.get("paper", ""), *ceph,
+             bars.filled(row.get("ours", "")), verdict, linked(row.get("picture", [])), command,
+             linked(row.get("data", [])),
              commit_of(row)]
     return [" ".join(str(text).split()) for text in texts]
 
@@ -147,6 +159,11 @@ def page(index, papers):
         head = STUDY if "report" in paper else HEAD
         nothing = ", ".join(f"{row['exhibit']} ({row['shows']})" for row in idle)
         lines += [*table([*head, *END], map(cells, found)), "", f"Nothing to measure: {nothing}."]
+    lines += ["", "## Beyond the papers", "", index["beyond"].strip(), ""]
+    rows = [[*map(bars.filled, (row["what"], row["paper"], row["ours"])), linked(row["picture"]),
+             f"`{row['command']}`", linked(row["data"]), commit_of(row)] for row in index["row"]]
+    lines += table(["what", "nearest in the papers", "kiln", *END],
+                   [[" ".join(text.split()) for text in row] for row in rows])
     return "\n".join(lines) + "\n"
 
 
@@ -165,19 +182,32 @@ def clay_scalars():
             for name, part in SCALARS.items()}
 
 
-def summary(papers):
+def lost_commits(renamed):
+    """Files of data whose commits are not in the repository, and have no other name there."""
+    for path in sorted(RESULTS.glob("*.json")):
+        found = set(bars.commits(bars.report(path.name)))
+        if any(not known(renamed.get(commit, commit)) for commit in found):
+            yield path.name
+
+
+def summary(index, papers):
     """Counts of verdicts, and of what the rows lack."""
     rows = [row for paper in papers for row in paper["row"] if row["verdict"] != "nothing"]
-    commits = {commit_of(row).split(",")[0] for row in rows} - {""}
-    lost = {commit for commit in commits if not known(commit)}
+    lost = [row for row in rows if commit_of(row) and not known(commit_of(row).split(",")[0])]
+    figures = [row for row in rows if row["exhibit"].startswith("Fig")]
     return {
         "rows": len(rows),
         **Counter(VERDICTS[row["verdict"]].replace(" ", "_") for row in rows),
+        "beyond": len(index["row"]),
         "online_rows_with_kiln": sum("ceph" in row and "ours" in row for row in rows),
         "worse_without_reason": sum(row["verdict"] == "worse" and not row.get("why")
                                     for row in rows),
-        "missing_commits": sum(commit_of(row).split(",")[0] in lost for row in rows),
+        "unfair": len(list(bars.unfair(index["headline"]))), "headlines": len(index["headline"]),
+        "missing_commits": len(lost),
+        "files_of_missing_commits": len(list(lost_commits(index["renamed"]))),
         "rows_with_picture": sum(bool(row.get("picture")) for row in rows),
+        "figures_without_picture": sum(not row.get("picture") for row in figures),
+        **bars.numbers(),
         "clay_scalars": clay_scalars(),
     }
 
@@ -188,20 +218,22 @@ def main():
     parser.add_argument("--json", action="store_true", help="print the counts as one line")
     options = parser.parse_args()
     folder = RESULTS / "papers"
-    index = tomllib.loads((folder / "index.toml").read_text())
+    index = {}
+    for name in ("index", "beyond", "headlines"):
+        index |= tomllib.loads((folder / f"{name}.toml").read_text())
     papers = [tomllib.loads((folder / f"{name}.toml").read_text()) for name in index["papers"]]
     for paper in papers:
         if "report" in paper:
             judge(paper)
     wrong = [f"{paper['name']}: {what}" for paper in papers for what in wrong_rows(paper)]
-    wrong += wrong_pictures()
+    wrong += [*wrong_pictures(), *bars.unfair(index["headline"])]
     made, file = page(index, papers), RESULTS / "papers.md"
     if options.check and file.read_text() != made:
         wrong.append("lab/results/papers.md is not what lab/results/papers says: run make pages")
     if wrong:
         sys.exit("\n".join(wrong))
     if options.json:
-        print(json.dumps(summary(papers)))
+        print(json.dumps(summary(index, papers)))
     elif not options.check:
         file.write_text(made)
 

@@ -1,6 +1,8 @@
 """Pictures of the reports of benches: for each kind a function from a report to (what the picture's
 name says after that of the report, figure)."""
 
+from collections import Counter
+from itertools import pairwise, permutations, product
 from math import inf
 
 from lab.figures.figure import Axis, Figure, Mark, Panel, Rule, figure_of
@@ -89,9 +91,12 @@ def clay(report):
     if word(report, "bench") == "clay-orders":
         yield from gray(report)
         return
-    about, rows = report["machine"], rows_of(report, "losses")
-    subtitle = (f"Ceph {report['ceph']}, {report['sizes']['osds']} OSDs on one machine with links "
-                f"of {report['sizes']['rate']}; {about['cpu']}, commit {about['commit']}")
+    about, sizes = report["machine"], report["sizes"]
+    rows = sorted(rows_of(report, "losses"), key=lambda row: (row["code"], row["workload"]))
+    subtitle = (f"Ceph {report['ceph']}, {sizes['osds']} OSDs on one machine with links of "
+                f"{sizes['rate']}, rounds: {sizes['rounds']}; {about['cpu']}, commit "
+                f"{about['commit']}")
+    codes = {code: f"{code} ({of['k']}+{of['m']})" for code, of in report["codes"].items()}
 
     def panel(title, key, unit, several):
         """A number of losses in pools of one placement group, or of several."""
@@ -99,11 +104,15 @@ def clay(report):
         for row in rows:
             if several and row["groups"] != 1:
                 more = ", two OSDs" if row["losses"] != 1 else ""
-                panel.add(row["plugin"], row["code"] + more, number(row.get(key)))
+                panel.add(row["plugin"], codes[row["code"]] + more, number(row.get(key)))
             elif not several and row["clients"] == "" and row["groups"] == 1:
                 more = ", a parity" if row["shard"] != 1 else ""
-                panel.add(row["plugin"], f"{row['code']} {row['workload']}{more}",
+                panel.add(row["plugin"], f"{codes[row['code']]} {row['workload']}{more}",
                           number(row.get(key)))
+        for code, saved in report["paper"].get(f"{key}_saved", {}).items():
+            if not several:
+                panel.add("the paper", f"{codes[code]} W1",
+                          (1 - saved) * report["codes"][code]["k"])
         return panel
 
     def sent(several):
@@ -118,11 +127,11 @@ def clay(report):
             time.append(Panel(title, "bars", Axis("MiB a second")))
         for row in beside:
             for key, name in (("alone", "nothing lost"), ("beside", "beside a repair")):
-                time[-1].add(row["plugin"], f"{row['code']} {name}", number(row.get(key)))
+                time[-1].add(row["plugin"], f"{codes[row['code']]} {name}", number(row.get(key)))
     for end, title, panels, note in (
             ("", "An OSD is lost in Ceph: Clay beside RS", sent(False),
              "W1: objects and stripes of about 64 MiB. W2: objects of 1 to 64 MiB in stripes of "
-             "about 1 MiB."),
+             "about 1 MiB (C2: 2.8). The paper: from what it says Clay saves against RS."),
             ("time", "An OSD is lost in Ceph: time, and clients beside it", time, ""),
             ("groups", "OSDs are lost in Ceph: many placement groups", sent(True),
              "C4 to C6: 10+4 with 11, 12 and 13 helpers; two OSDs are lost at once.")):
@@ -164,7 +173,8 @@ def core(report):
         yield name.replace(" ", "-"), Figure(
             f"{name}: speed against the memory's ceiling", machine(report), 2, panels,
             "100% is the best rate of a loop that only moves the same bytes, or else of the "
-            "fastest engine. Median and quarters of interleaved rounds.")
+            "fastest engine; an engine above it shows that the loop is no limit. Median and "
+            "quarters of interleaved rounds.")
 
 
 def speeds(footprint, cells):
@@ -185,6 +195,11 @@ def speeds(footprint, cells):
     return panel.joined()
 
 
+# What Gray's order saves in the paper over all lost chunks of 16+2, on its disk and its SSD
+# (figures 10 and 11).
+GRAY_SAVES = {"seek": {2 << 20: 0.402, 16 << 20: 0.129},
+              "volume": {2 << 20: 0.456, 16 << 20: 0.354, 256 << 20: 0.117}}
+GRAY_SAVES["fast"] = GRAY_SAVES["volume"]
 # Sizes of chunks of the pictures by lost chunk (the paper's figures 10 and 11), or else the first
 # that there is; of other Gray codes (figure 12).
 CHUNKS = (2 << 20, 16 << 20, 256 << 20)
@@ -233,8 +248,13 @@ def by_lost(rows, chunk):
     if not rows:
         return None
     title = f"{rows[0]['k']}+{rows[0]['m']}, chunks of {size(chunk)}"
-    panel = Panel(title, "xy", Axis("seconds of disk reads", True), Axis("lost chunk"))
-    for row in rows:
+    paper = GRAY_SAVES.get(rows[0]["device"], {}).get(chunk)
+    overall = {row["way"]: number(row["overall"]) for row in rows}
+    if paper and word(rows[0], "experiment") == "7":
+        title += f": gray saves {1 - overall['gray'] / overall['natural']:.1%} (paper {paper:.1%})"
+    panel = Panel(title, "xy", Axis(f"seconds of disk reads, {size(chunk)}", True),
+                  Axis("lost chunk"))
+    for row in (row for row in rows if row["way"] != "gray, again"):
         for index, seconds in enumerate(row["seconds"]):
             panel.add(row["way"], str(index), number(seconds))
     return panel.joined()
@@ -264,17 +284,21 @@ def hdfs(report):
     theirs = [paper[key]["ParaRC-Clay"] / paper[key]["HDFS-RS"]
               for key in ("encode_seconds", "recovery_gib")]
     panel = Panel("", "dots", Axis("over HDFS-RS"))
-    for key, name, published in (
-            ("encode_time_over_hdfs_rs", "encode, time (kiln Clay)", theirs[0]),
-            ("recovery_time_over_hdfs_rs", "recovery, time (Clay hub)",
-             number(paper["recovery_time_over_hdfs_rs"])),
-            ("recovery_bytes_over_hdfs_rs", "recovery, bytes (Clay central)", theirs[1])):
-        panel.add("here", name, number(report["headline"].get(key)))
+    for name, published, found in (
+            ("encode, time", theirs[0], {"kiln Clay": "encode_time_over_hdfs_rs"}),
+            ("recovery, time", number(paper["recovery_time_over_hdfs_rs"]),
+             {"Clay hub": "recovery_time_over_hdfs_rs",
+              "Clay central": "central_time_over_hdfs_rs"}),
+            ("recovery, bytes", theirs[1],
+             {"Clay hub": "hub_bytes_over_hdfs_rs",
+              "Clay central": "recovery_bytes_over_hdfs_rs"})):
+        for series, key in found.items():
+            panel.add(series, name, number(report["headline"].get(key)))
         panel.add("ParaRC-Clay, as published", name, published)
     yield "paper", Figure(
         "In parts of HDFS's own, beside ParaRC's Fig. 11", subtitle, 0, [panel],
-        "The paper had links of 10 Gbit/s, blocks of 256 MiB, and machines of their own; its "
-        "figure has no numbers for what else was compared.")
+        "The paper had links of 10 Gbit/s, blocks of 256 MiB, and machines of their own; its bytes "
+        "are those of central Clay.")
 
 
 def neon(report):
@@ -315,6 +339,28 @@ def order(report):
             for lost, count in enumerate(runs):
                 panels[-1].add(f"{name} (sum {sum(runs)})", str(lost), number(count))
     yield "", Figure("Reads of a helper for a stripe, by lost chunk", "counted", 0, panels)
+    yield "4-2", small_orders()
+
+
+def small_orders():
+    """Figures 3 to 5 of the G-Clay paper, counted anew: 4+2 has 8 layers, one for each value of
+    three digits; chunk 2 y + x needs those with digit y = x, in one read for each run of them."""
+    gray = [layer ^ layer >> 1 for layer in range(8)]
+    runs = Panel("Clay 4+2 (figures 3 and 4)", "cells", Axis("reads"), Axis("lost chunk"))
+    for name, order in (("natural", range(8)), ("gray", gray)):
+        reads = []
+        for y, x in product(range(3), range(2)):
+            wanted = [layer >> 2 - y & 1 == x for layer in order]
+            reads.append(sum(now and not before for before, now in zip([False, *wanted], wanted)))
+        for lost, count in enumerate(reads):
+            runs.add(f"{name} (sum {sum(reads)})", str(lost), float(count))
+    totals = Counter(3 + sum((one ^ two).bit_count() for one, two in pairwise(order))
+                     for order in permutations(range(8)))
+    every = Panel("all orders of the 8 layers by their sum (figure 5)", "bars", Axis("orders"))
+    for total, orders in sorted(totals.items()):
+        every.add("counted", f"{total} reads", float(orders))
+    return Figure("Reads of a helper for a stripe of Clay 4+2",
+                  "counted; the paper: 14, 10, and 144 orders with 10", 0, [runs, every])
 
 
 def plan(report):
@@ -338,8 +384,8 @@ def plan(report):
         yield "traffic", Figure(title, COUNTED, 0, [panel])
     panel = Panel("", "dots", Axis("times the bound", True), rules=[Rule("bound", 1.0)])
     for row in rows_of(report, "recoveries"):
-        to = f"{row['new']} new" if row["new"] else "survivors"
-        name = f"{row['code']}, {row['stripes']} stripes, {row['survivors']} to {to}"
+        to = f"{row['new']} new" if row["new"] else "the others"
+        name = f"{row['code']}, {row['stripes']} stripes, {row['survivors']} others, onto {to}"
         alone = [(f"alone: {strategy}", mib) for strategy, mib in rows_of(row, "alone_mib")]
         for series, makespan in (("planned together", row["makespan_mib"]), *alone):
             panel.add(series, name, number(makespan) / number(row["bound_mib"]))
@@ -459,3 +505,28 @@ def xor(report):
         title = f"{operation}, {where}: GB of data a second by the size of a packet"
         yield f"{operation.replace(' ', '')}-{place}", Figure(
             title, machine(report), 3, panels, "Median and quarters of interleaved rounds.")
+    peaks = {}
+    for point in rows_of(report, "points"):
+        if (point["operation"], point["place"]) == ("encode", "paper"):
+            code = peaks.setdefault(point["code"], {})
+            code[point["who"]] = max(code.get(point["who"], 0.0), median(point["rate"])[0])
+    if peaks and report.get("disk"):
+        panels = [stored(title, peaks, report["disk"]["write"], *whose) for title, whose in (
+            ("Algorithm 2 over 1, 64-bit words", ("algorithm 2, u64", "algorithm 1, u64")),
+            ("kiln over Algorithm 1 with vectors", ("kiln", "algorithm 1, vectors")))]
+        yield "disk", Figure(
+            "Encoding and writing to a disk: Table 8 at 0%, Figure 9 to the right", machine(report),
+            0, panels, "Computed as in the paper; its Table 8: 1.6 to 8.3%, its figure rises. "
+            f"The disk writes {report['disk']['write']:.2f} GB/s at 0%.")
+
+
+def stored(title, peaks, disk, faster, slower):
+    """How much sooner data is encoded and on a disk, while encoding becomes slower and the disk
+    faster by a part."""
+    panel = Panel(title, "xy", Axis("% faster in all"), Axis("% slower encoding, faster disk"))
+    for code, peak in peaks.items():
+        for part in range(0, 60, 10):
+            times = [1 / peak[who] / (1 - part / 100) + 1 / disk / (1 + part / 100)
+                     for who in (slower, faster)]
+            panel.add(code, str(part), 100 * (times[0] / times[1] - 1))
+    return panel.joined()

@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(report.counts.census.full_at_bound, report.counts.census.full);
         assert!(report.moving.iter().all(|row| row.rate.median > 0.0));
         assert!(report.coding.iter().all(|row| row.encode.median > 0.0));
-        assert!(page::drawn("order", &report) == "order.svg\n");
+        assert!(page::drawn("order", &report) == "order.svg\norder-4-2.svg\n");
         assert!(report.headline().contains("\"s_total_16_2_gray\":520"));
         Ok(())
     }

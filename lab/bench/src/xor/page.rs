@@ -1,4 +1,4 @@
-//! The report as Markdown: bars, and the paper's tables redrawn.
+//! The report as Markdown: bars, peaks, and the paper's Table 5; Table 8 is in a picture.
 
 use super::Report;
 use super::codes::{CODES, Code};
@@ -32,7 +32,7 @@ impl Report {
         for operation in ["encode", "decode 2"] {
             out.extend(PLACES.map(|place| self.peaks(operation, place)));
         }
-        out + &self.table_5() + &self.table_7() + &self.table_8()
+        out + &self.table_5()
     }
 
     /// The peak of everybody over all sizes of packets.
@@ -80,49 +80,6 @@ impl Report {
         format!(
             "\n**Table 5, redrawn**: peak encoding bandwidth, GB/s, a buffer of 20 MB\n{}",
             table("code | words | Algorithm 2 | Algorithm 1 | improvement", rows)
-        )
-    }
-
-    fn table_7(&self) -> String {
-        let rate = |code, who| self.peak(code, "encode", Place::Paper, &[who]);
-        let code = CODES.iter().find(|code| code.spec.starts_with("rdp"));
-        match code.and_then(|code| Some((rate(code, Who::ByWordWords)?, rate(code, Who::Kiln)?))) {
-            None => String::new(),
-            Some((words, kiln)) => format!(
-                "\n**Table 7, redrawn**: RDP 10+2, GB/s: Algorithm 2 with 64-bit words here \
-                 {:.2}, kiln here {:.2}; in the paper 1.349, and 1.55 reported by Corbett et al. \
-                 for a Pentium 4 of 2004.\n",
-                words.rate.median, kiln.rate.median
-            ),
-        }
-    }
-
-    fn table_8(&self) -> String {
-        let Some(disk) = self.disk else { return String::new() };
-        let mut rows = Vec::new();
-        for code in CODES {
-            for who in [
-                [Who::ByWordWords, Who::TraditionalWords],
-                [Who::Kiln, Who::TraditionalVectors],
-                [Who::Kiln, Who::TraditionalWords],
-            ] {
-                let Some([new, old]) = self.pair(code, Place::Paper, who) else { continue };
-                // Figure 9: encoding is slower and the disk faster, both by half.
-                let [gain, half] = [0.0, 0.5].map(|change| {
-                    let disk = 1.0 / (disk.write * (1.0 + change));
-                    let [new, old] = [new, old].map(|rate| 1.0 / (rate * (1.0 - change)));
-                    100.0 * ((old + disk) / (new + disk) - 1.0)
-                });
-                let [ours, theirs] = who.map(Who::name);
-                let rates = format!("{new:.2} ({ours}) | {old:.2} ({theirs}) | {:.2}", disk.write);
-                rows.push(format!("{} | {rates} | {gain:.1}% | {half:.1}%", code.spec));
-            }
-        }
-        format!(
-            "\n**Table 8, redrawn**: encoding and then writing, GB/s. The disk under the report \
-             wrote a new file of 256 MiB, synced, at {:.2} GB/s.\n{}",
-            disk.write,
-            table("code | new | traditional | write | improvement | both by half (Fig. 9)", rows)
         )
     }
 }
