@@ -4,7 +4,7 @@ use kiln_code::Dag;
 
 /// Sources and users of every vertex; coefficients of zero make no edge.
 #[derive(Debug, Clone)]
-pub(crate) struct Edges {
+pub struct Edges {
     /// Vertices that are read come first.
     pub inputs: usize,
     source_ends: Vec<u32>,
@@ -14,7 +14,8 @@ pub(crate) struct Edges {
 }
 
 impl Edges {
-    pub(crate) fn new(dag: &Dag) -> Edges {
+    /// The edges of a DAG.
+    pub fn new(dag: &Dag) -> Edges {
         let inputs = dag.inputs().len();
         let (mut source_ends, mut sources) = (vec![0; inputs], Vec::new());
         let mut counts = vec![0_u32; dag.vertices()];
@@ -51,17 +52,18 @@ impl Edges {
         Edges { inputs, source_ends, sources, user_ends, users }
     }
 
-    pub(crate) fn vertices(&self) -> usize {
+    /// Number of vertices.
+    pub fn vertices(&self) -> usize {
         self.source_ends.len()
     }
 
     /// The vertices that a vertex is computed from; none for one that is read.
-    pub(crate) fn sources(&self, vertex: usize) -> &[u32] {
+    pub fn sources(&self, vertex: usize) -> &[u32] {
         span(&self.source_ends, &self.sources, vertex)
     }
 
     /// The vertices that are computed from a vertex, ascending.
-    pub(crate) fn users(&self, vertex: usize) -> &[u32] {
+    pub fn users(&self, vertex: usize) -> &[u32] {
         span(&self.user_ends, &self.users, vertex)
     }
 }

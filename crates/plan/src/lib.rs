@@ -45,6 +45,7 @@ pub use bound::Bound;
 pub use check::Proof;
 pub use cluster::{Cluster, Node};
 pub use cost::{Costs, NodeCost};
+pub use edges::Edges;
 pub use error::PlanError;
 pub use execution::{Execution, NodeExecution, Persist, Piece, Round, Source};
 pub use lower_bounds::LowerBounds;
@@ -57,6 +58,7 @@ pub use recovery::{
 };
 pub use search_budget::SearchBudget;
 pub use strategies::{
-    Basis, PlacementStrategy, STRATEGIES, UNDECIDED, Variants, alternatives, frontier, spectrum,
+    Basis, PlacementStrategy, STRATEGIES, UNDECIDED, Variants, alternatives, flat, frontier,
     strategy,
 };
+pub use traffic_table::TrafficTable;

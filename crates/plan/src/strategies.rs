@@ -7,14 +7,13 @@ mod hub;
 mod pareto;
 mod partial_sums;
 mod best;
-mod brute;
 mod vertices;
 
 #[cfg(test)]
 mod battery;
 
-pub use brute::spectrum;
 pub use hub::{alternatives, frontier};
+pub use partial_sums::flat;
 
 use crate::{Costs, Plan, PlanError, Problem, SearchBudget};
 
@@ -52,8 +51,6 @@ pub enum Basis {
     Structure,
     /// Single vertices, that are moved about.
     Vertices,
-    /// All placements, tried one by one: for the smallest DAGs.
-    Everything,
     /// The plans of other strategies.
     Others,
 }
@@ -100,7 +97,6 @@ pub static STRATEGIES: &[PlacementStrategy] = &[
     anneal::STRATEGY,
     vertices::STRATEGY,
     pareto::STRATEGY,
-    brute::STRATEGY,
 ];
 
 /// The strategy of a name.

@@ -7,7 +7,7 @@ use kiln_code::Dag;
 /// Sent and received sub-chunks of every worker under a placement, updated in the degree of the
 /// vertex that moves.
 #[derive(Debug, Clone)]
-pub(crate) struct TrafficTable<'a> {
+pub struct TrafficTable<'a> {
     edges: &'a Edges,
     workers: usize,
     /// Worker of every vertex.
@@ -16,17 +16,13 @@ pub(crate) struct TrafficTable<'a> {
     uses: Vec<u16>,
     sent: Vec<u32>,
     received: Vec<u32>,
+    /// All traffic.
     pub total: u32,
 }
 
 impl<'a> TrafficTable<'a> {
     /// A placement: the worker's index of every computed vertex.
-    pub(crate) fn new(
-        problem: &Problem,
-        dag: &Dag,
-        edges: &'a Edges,
-        place: &[u16],
-    ) -> TrafficTable<'a> {
+    pub fn new(problem: &Problem, dag: &Dag, edges: &'a Edges, place: &[u16]) -> TrafficTable<'a> {
         let list = problem.workers();
         let worker = |node: usize| list.partition_point(|&w| w < node) as u16;
         let workers = list.len();
@@ -70,7 +66,7 @@ impl<'a> TrafficTable<'a> {
     }
 
     /// Computes vertex `v` (an index of all vertices) at another worker.
-    pub(crate) fn place(&mut self, v: usize, to: u16) {
+    pub fn place(&mut self, v: usize, to: u16) {
         let (edges, from) = (self.edges, self.at[v]);
         if from == to {
             return;
@@ -95,23 +91,23 @@ impl<'a> TrafficTable<'a> {
     }
 
     /// Vertices that are read; they come first and never move.
-    pub(crate) fn inputs(&self) -> usize {
+    pub fn inputs(&self) -> usize {
         self.edges.inputs
     }
 
     /// The worker of a vertex.
-    pub(crate) fn worker(&self, v: usize) -> u16 {
+    pub fn worker(&self, v: usize) -> u16 {
         self.at[v]
     }
 
     /// The largest load, and all traffic.
-    pub(crate) fn score(&self) -> (u32, u32) {
+    pub fn score(&self) -> (u32, u32) {
         let load = self.sent.iter().chain(&self.received).copied().max().unwrap_or(0);
         (load, self.total)
     }
 
     /// The worker of every computed vertex.
-    pub(crate) fn places(&self) -> &[u16] {
+    pub fn places(&self) -> &[u16] {
         &self.at[self.edges.inputs..]
     }
 }

@@ -99,22 +99,6 @@ fn sums_on_the_way_need_k_chunks_of_traffic() {
     assert_eq!(costs("ppr"), (3, 10));
 }
 
-/// The small points of ParaRC's table 2 and figure 5.
-#[test]
-fn all_placements_of_small_repairs() {
-    let best = |spec: &str| {
-        let problem = problem(&codec(spec), 0);
-        let plan = strategy("brute").unwrap().plan(&problem, &mut SearchBudget::default()).unwrap();
-        plan.check().unwrap();
-        assert_eq!(plan.note(), None);
-        (plan.costs().max_load(), plan.costs().bandwidth())
-    };
-    assert_eq!(best("clay:2+2"), (4, 8));
-    // 8 sub-chunks of 32 MiB: (256, 864) MiB, as the paper found with sums straight from what is
-    // read. Partial sums do better, see the strategy chain.
-    assert_eq!(best("butterfly:4+2"), (8, 27));
-}
-
 #[test]
 fn searches_come_near_the_optimum_of_small_repairs() {
     let problem = problem(&codec("clay:2+2"), 0);

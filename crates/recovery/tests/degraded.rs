@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use kiln_net::{AgentSetup, Network, Serving, serve};
 
-use kiln_plan::{Basis, STRATEGIES};
+use kiln_plan::STRATEGIES;
 use kiln_pool::layout::{Body, Class};
 use kiln_pool::{
     GetReport, GetRequest, Helpers, Index, NodeConfig, Policy, Pool, PoolConfig, PutRequest,
@@ -121,7 +121,7 @@ fn every_strategy_streams_what_is_lost_and_little_more() {
         let (lost, sub) = (1, sub_chunk as usize);
         let (chunk, stripe) = (sub * shape.alpha, sub * shape.alpha * shape.k);
         scene.stop(lost);
-        for row in STRATEGIES.iter().filter(|row| !row.searches && row.basis != Basis::Everything) {
+        for row in STRATEGIES.iter().filter(|row| !row.searches) {
             let helpers = scene.agents().by(row.name).unwrap();
             // The lost chunk of a stripe, and of the last one; a few bytes of it; all that is left;
             // everything.

@@ -6,6 +6,7 @@
 //!
 //! What is finished is kept beside the report, so that a run that was interrupted goes on there.
 
+mod brute;
 mod codes;
 mod recovery;
 mod small;

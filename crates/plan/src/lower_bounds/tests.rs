@@ -1,7 +1,7 @@
 //! Limits against the closed form, and plans of all strategies against limits.
 
 use super::*;
-use crate::{Basis, Bound, Node, STRATEGIES, SearchBudget, strategy};
+use crate::{Bound, Node, STRATEGIES, SearchBudget, strategy};
 use kiln_code::Codec;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ fn dag(spec: &str, lost: &[usize], absent: &[usize]) -> Dag {
 fn respected(problem: &Problem) -> (usize, usize, LowerBounds) {
     let limits = LowerBounds::of(problem).unwrap().unwrap();
     let mut best = (usize::MAX, usize::MAX);
-    for row in STRATEGIES.iter().filter(|row| row.basis != Basis::Everything) {
+    for row in STRATEGIES {
         let mut budget = SearchBudget::new(3).with_moves(20_000);
         let plan = row.plan(problem, &mut budget).unwrap();
         let costs = plan.costs();

@@ -100,7 +100,7 @@ fn rows(dag: &Dag) -> Option<Vec<(At, Terms)>> {
 }
 
 /// The same function with every output straight from what is read; nothing when that is too long.
-pub(super) fn flat(dag: &Dag) -> Option<Dag> {
+pub fn flat(dag: &Dag) -> Option<Dag> {
     let rows = rows(dag)?;
     let mut builder = DagBuilder::new();
     let hint = |v: u32| dag.hint(v).unwrap_or_default();

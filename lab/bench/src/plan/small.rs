@@ -1,9 +1,9 @@
 //! The paper's small points by brute force: every placement there is.
 
 use super::codes::{Found, found};
-use super::{BLOCK_MIB, problem};
+use super::{BLOCK_MIB, brute, problem};
 use kiln_code::Codec;
-use kiln_plan::{Bound, PlanError, SearchBudget, spectrum, strategy};
+use kiln_plan::{Bound, PlanError, SearchBudget, strategy};
 use serde::Serialize;
 
 /// The frontier of all placements of a small repair.
@@ -66,7 +66,7 @@ pub(super) fn all() -> Result<Vec<Small>, PlanError> {
 fn small(code: &'static str, lost: usize, paper: &'static str) -> Result<Small, PlanError> {
     let codec = Codec::new(&code.parse()?)?;
     let problem = problem(&codec, lost)?;
-    let all = spectrum(&problem, &mut SearchBudget::default()).unwrap_or_default();
+    let all = brute::spectrum(&problem, &mut SearchBudget::default()).unwrap_or_default();
     let plan = strategy("best")?.plan(&problem, &mut SearchBudget::default())?;
     plan.check()?;
     let mut frontier: Vec<(u32, u32)> = Vec::new();
@@ -94,7 +94,12 @@ fn small(code: &'static str, lost: usize, paper: &'static str) -> Result<Small, 
         })
         .into();
     for name in ["central", "brute", "best"] {
-        let plan = strategy(name)?.plan(&problem, &mut SearchBudget::default())?;
+        let mut budget = SearchBudget::default();
+        let plan = match name {
+            "brute" => brute::place(&problem, &mut budget)?,
+            name => Some(strategy(name)?.plan(&problem, &mut budget)?),
+        };
+        let Some(plan) = plan else { continue };
         plan.check()?;
         others.push(found(&plan, name, 0.0));
     }

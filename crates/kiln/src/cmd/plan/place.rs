@@ -22,7 +22,7 @@ pub use cluster::read;
 #[derive(Debug, Args)]
 pub struct Placing {
     /// Place the repair of --lost on nodes: best, central, pipeline, ppr, hub, chain, anneal,
-    /// vertices, pareto, brute [without a name, and with the flags below: best]
+    /// vertices, pareto [without a name, and with the flags below: best]
     #[arg(long, value_name = "NAME", requires = "lost", group = "on_machines",
           num_args = 0..=1, default_missing_value = UNDECIDED.name)]
     strategy: Option<String>,

@@ -1,10 +1,7 @@
 //! Every placement there is, for small cases: the truth that other strategies are measured by.
 
-use super::{Basis, PlacementStrategy, central, partial_sums};
-use crate::edges::Edges;
-use crate::traffic_table::TrafficTable;
-use crate::{Plan, PlanError, Problem, SearchBudget};
 use kiln_code::Dag;
+use kiln_plan::{Edges, Plan, PlanError, Problem, SearchBudget, TrafficTable, flat};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -13,23 +10,13 @@ const A_MOVE: u64 = 128;
 /// Placements between two questions whether the search is over.
 const ASK_EVERY: u64 = 1 << 12;
 
-pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
-    name: "brute",
-    about: "all placements of a small repair: the least maximum load, then the least traffic",
-    searches: false,
-    basis: Basis::Everything,
-    variants: None,
-    promise: central::no_busier,
-    place,
-};
-
-fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
-    let Some(dag) = small(problem, budget) else {
-        let central = central::nodes(problem);
-        let plan = Plan::new(problem, problem.dag().clone(), central, STRATEGY.name)?;
-        let why = "there are too many placements to look at each";
-        return Ok(plan.with_note(format!("central instead of brute: {why}")));
-    };
+/// The placement with the least maximum load, then the least traffic; `None`: there are too many to
+/// look at each.
+pub(super) fn place(
+    problem: &Problem,
+    budget: &mut SearchBudget<'_>,
+) -> Result<Option<Plan>, PlanError> {
+    let Some(dag) = small(problem, budget) else { return Ok(None) };
     let mut best: Option<((u32, u32), Vec<u16>)> = None;
     each(problem, &dag, budget, |table| {
         let score = table.score();
@@ -39,12 +26,15 @@ fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanE
     });
     let best = best.map(|(_, place)| place).unwrap_or_default();
     let nodes = best.into_iter().map(|worker| problem.workers()[worker as usize]).collect();
-    Plan::new(problem, dag, nodes, STRATEGY.name)
+    Plan::new(problem, dag, nodes, "brute").map(Some)
 }
 
 /// All pairs of (maximum load, bandwidth) that placements of a small repair have, ascending: the
 /// dots of ParaRC's figure 5. Nothing when there are too many placements.
-pub fn spectrum(problem: &Problem, budget: &mut SearchBudget<'_>) -> Option<Vec<(u32, u32)>> {
+pub(super) fn spectrum(
+    problem: &Problem,
+    budget: &mut SearchBudget<'_>,
+) -> Option<Vec<(u32, u32)>> {
     let dag = small(problem, budget)?;
     let mut all = BTreeSet::new();
     let mut last = (0, 0);
@@ -70,7 +60,7 @@ fn small(problem: &Problem, budget: &SearchBudget<'_>) -> Option<Arc<Dag>> {
     if few(problem.dag()) {
         return Some(problem.dag().clone());
     }
-    partial_sums::flat(problem.dag()).filter(few).map(Arc::new)
+    flat(problem.dag()).filter(few).map(Arc::new)
 }
 
 /// Visits all placements in the order of a reflected Gray code: one vertex moves at a time.
@@ -100,5 +90,26 @@ fn each(
         up[..v].iter_mut().for_each(|up| *up = !*up);
         let at = table.worker(edges.inputs + v);
         table.place(edges.inputs + v, if up[v] { at + 1 } else { at - 1 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kiln_code::Codec;
+
+    #[test]
+    fn all_placements_of_small_repairs() {
+        let best = |spec: &str| {
+            let codec = Codec::new(&spec.parse().unwrap()).unwrap();
+            let problem = crate::plan::problem(&codec, 0).unwrap();
+            let plan = place(&problem, &mut SearchBudget::default()).unwrap().unwrap();
+            plan.check().unwrap();
+            (plan.costs().max_load(), plan.costs().bandwidth())
+        };
+        assert_eq!(best("clay:2+2"), (4, 8));
+        // 8 sub-chunks of 32 MiB: (256, 864) MiB, as the paper found with sums straight from what
+        // is read. Partial sums do better, see the strategy chain.
+        assert_eq!(best("butterfly:4+2"), (8, 27));
     }
 }
