@@ -23,13 +23,11 @@ pub struct Address {
 
 impl Address {
     /// Returns whether a text is meant as such an address, right or wrong.
-    #[must_use]
     pub fn is_meant(text: &str) -> bool {
         text.starts_with("kiln://") || text.starts_with("kiln+plain://")
     }
 
     /// Host and port, as sockets take them.
-    #[must_use]
     pub fn socket(&self) -> String {
         match self.host.contains(':') {
             true => format!("[{}]:{}", self.host, self.port),

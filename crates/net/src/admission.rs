@@ -57,7 +57,6 @@ pub struct Admission {
 
 impl Admission {
     /// No connections so far.
-    #[must_use]
     pub fn new(limits: Limits) -> Admission {
         Admission { limits, unproven: BTreeMap::new(), members: BTreeMap::new() }
     }
@@ -116,13 +115,11 @@ impl Admission {
     }
 
     /// Since when a connection has been in its handshake.
-    #[must_use]
     pub fn waits_since(&self, id: ConnectionId) -> Option<Duration> {
         self.unproven.get(&id).map(|unproven| unproven.since)
     }
 
     /// Connections that have not shown who they are, and those of members.
-    #[must_use]
     pub fn load(&self) -> (usize, usize) {
         (self.unproven.len(), self.members.len())
     }

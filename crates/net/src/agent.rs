@@ -95,7 +95,6 @@ pub struct Counts {
 
 impl Agent {
     /// An agent for the place of this name.
-    #[must_use]
     pub fn new(place: &str, limits: Limits) -> Agent {
         Agent {
             place: place.to_owned(),
@@ -118,13 +117,11 @@ impl Agent {
     }
 
     /// Returns the counters so far.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
     /// Connections, requests that wait for the disk, and disk jobs under way.
-    #[must_use]
     pub fn load(&self) -> (usize, usize, usize) {
         (self.connections.len(), self.queue.len(), self.running.len())
     }
@@ -159,7 +156,6 @@ impl Agent {
     }
 
     /// When a [`Event::Tick`] is due at the latest.
-    #[must_use]
     pub fn wake_at(&self) -> Option<Duration> {
         let connections = self.connections.values().map(|c| c.expires(&self.limits));
         let locks = self.locks.iter().map(|(at, _)| *at);

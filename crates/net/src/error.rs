@@ -139,7 +139,6 @@ pub enum NetError {
 
 impl NetError {
     /// Returns whether the same call may succeed when simply tried again.
-    #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Io { .. } | Self::Late { .. } | Self::GaveUp { .. } | Self::Memory { .. } => true,

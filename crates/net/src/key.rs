@@ -178,7 +178,6 @@ impl ClusterKey {
     }
 
     /// Returns the role of its holder; `None`: one of a later release.
-    #[must_use]
     pub fn holder(&self) -> Option<PeerRole> {
         match &self.keys.source {
             Source::Authorities(_) => Some(PeerRole::Administrator),

@@ -44,7 +44,6 @@ pub struct Request {
 
 impl Request {
     /// A client's request without payload.
-    #[must_use]
     pub fn new(token: Token, message: Message, patience: Duration) -> Request {
         Request { token, message, payload: Bytes::new(), priority: Priority::Client, patience }
     }
@@ -172,7 +171,6 @@ pub struct Link {
 
 impl Link {
     /// A link to an address, where the place of this name is expected (empty: any).
-    #[must_use]
     pub fn new(address: &str, place: &str, now: Duration) -> Link {
         Link {
             address: address.to_owned(),
@@ -249,7 +247,6 @@ impl Link {
     }
 
     /// When a [`Event::Tick`] is due.
-    #[must_use]
     pub fn wake_at(&self) -> Duration {
         let asked = self.under_way.values().filter(|asked| asked.token.is_some());
         let waiting = self.waiting.iter().flatten();
@@ -264,7 +261,6 @@ impl Link {
     }
 
     /// Returns whether the link is over; a new one is needed.
-    #[must_use]
     pub fn has_ended(&self) -> bool {
         self.state == State::Ended
     }

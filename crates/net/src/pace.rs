@@ -13,7 +13,6 @@ pub struct Pace {
 
 impl Pace {
     /// A counter of periods of this length.
-    #[must_use]
     pub fn new(period: Duration) -> Pace {
         Pace { period, start: Duration::ZERO, now: 0, last: 0 }
     }
@@ -29,7 +28,6 @@ impl Pace {
     }
 
     /// Returns the amount of the last whole period, or of this one when it is more already.
-    #[must_use]
     pub fn lately(&self) -> u64 {
         self.now.max(self.last)
     }

@@ -65,7 +65,6 @@ pub struct Frame {
 
 impl Frame {
     /// A frame without payload and deadline, of a client.
-    #[must_use]
     pub fn new(id: u64, message: Message) -> Frame {
         let (priority, payload) = (Priority::Client, Bytes::new());
         Frame { id, priority, deadline_ms: 0, message, payload }
@@ -90,7 +89,6 @@ impl Frame {
     }
 
     /// Header and body, which go before the payload on the wire.
-    #[must_use]
     pub fn head(&self, session: u64) -> Vec<u8> {
         let mut bytes = vec![0; HEADER];
         self.message.put(&mut bytes);
@@ -112,7 +110,6 @@ impl Frame {
     }
 
     /// The whole frame in one piece.
-    #[must_use]
     pub fn encode(&self, session: u64) -> Vec<u8> {
         let mut bytes = self.head(session);
         bytes.extend_from_slice(&self.payload);

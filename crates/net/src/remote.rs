@@ -130,7 +130,6 @@ impl Network {
 
     /// The place of the agent at this address. Connects when it is first used, and again after
     /// the connection broke.
-    #[must_use]
     pub fn open(&self, address: &Address) -> RemoteBackend {
         self.inner.greetings.know(address);
         let remote = Remote {

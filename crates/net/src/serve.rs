@@ -47,7 +47,6 @@ pub struct AgentSetup {
 
 impl AgentSetup {
     /// An agent without TLS, for this machine only.
-    #[must_use]
     pub fn plain(place: &str, backend: Arc<dyn Backend>) -> AgentSetup {
         AgentSetup { place: place.to_owned(), backend, key: None, limits: Limits::default() }
     }
@@ -72,7 +71,6 @@ pub struct Report {
 
 impl Serving {
     /// Returns its address; the port is the one that the system chose if 0 was asked for.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -83,7 +81,6 @@ impl Serving {
     }
 
     /// Gives others access to its state.
-    #[must_use]
     pub fn watcher(&self) -> Watcher {
         Watcher { requests: self.requests.clone() }
     }

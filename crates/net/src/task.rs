@@ -37,7 +37,6 @@ pub(crate) const FRAGMENT_MAX: usize = 64 << 10;
 /// Bytes of every sub-chunk that travel together by default: windows of about a
 /// mebibyte of each chunk. Much smaller ones cost time for messages, larger ones time until the
 /// first of them has gone through all nodes.
-#[must_use]
 pub fn default_slice(alpha: usize) -> u32 {
     ((1 << 20) / alpha.clamp(1, 1 << 10) as u32).min(64 << 10)
 }
@@ -226,26 +225,22 @@ impl Task {
     }
 
     /// Its state.
-    #[must_use]
     pub fn state(&self) -> TaskPhase {
         self.state
     }
 
     /// Bytes of memory that it takes at most.
-    #[must_use]
     pub fn memory(&self) -> u64 {
         self.memory
     }
 
     /// Its progress.
-    #[must_use]
     pub fn amounts(&self) -> TransferCounters {
         self.amounts
     }
 
     /// Returns whether the lowest window that is not done waits for pieces of others, and for
     /// nothing else.
-    #[must_use]
     pub fn waits(&self) -> bool {
         let entry = self.windows.get(&self.base).filter(|entry| entry.started && !entry.busy);
         let round = entry.and_then(|entry| Some((entry, self.spec.rounds.get(entry.round)?)));
@@ -256,25 +251,21 @@ impl Task {
     }
 
     /// There is room for the pieces of windows below this one. What was said once holds.
-    #[must_use]
     pub fn upto(&self) -> u64 {
         self.upto
     }
 
     /// The lowest window that is not done.
-    #[must_use]
     pub fn lowest(&self) -> u64 {
         self.base
     }
 
     /// Windows in all.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.total
     }
 
     /// The assignment.
-    #[must_use]
     pub fn spec(&self) -> &Arc<Assignment> {
         &self.spec
     }
@@ -295,7 +286,6 @@ impl Task {
     }
 
     /// When [`Task::go_on`] has something to do although nothing arrived.
-    #[must_use]
     pub fn wake_at(&self) -> Option<Duration> {
         let waits = self.state == TaskPhase::Running
             && self.next < self.total

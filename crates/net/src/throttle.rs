@@ -51,7 +51,6 @@ impl Throttle {
     }
 
     /// When the next bytes may be moved.
-    #[must_use]
     pub fn ready_at(&self) -> Duration {
         let clocks = self.clocks();
         let mut left = clocks.awaited();

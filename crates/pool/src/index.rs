@@ -217,14 +217,12 @@ impl Index {
     }
 
     /// Returns whether it is in a file, so that it knows the damage that scrubs have found.
-    #[must_use]
     pub fn is_kept(&self) -> bool {
         self.lock.is_some()
     }
 
     /// Why the file that was there could not be used, if so: then the damage that scrubs had found
     /// is forgotten until the next one.
-    #[must_use]
     pub fn remade(&self) -> Option<&str> {
         self.remade.as_deref()
     }

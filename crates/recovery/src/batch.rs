@@ -36,7 +36,6 @@ impl DamagedObject {
     }
 
     /// Bytes of one of its shards.
-    #[must_use]
     pub fn shard_bytes(&self) -> u64 {
         self.listed.size.div_ceil(u64::from(self.listed.k.max(1)))
     }
@@ -79,7 +78,6 @@ impl Rules {
     }
 
     /// The strategy that was named.
-    #[must_use]
     pub fn named(&self) -> Option<&'static str> {
         match self.candidates[..] {
             [only] => Some(only),
@@ -88,7 +86,6 @@ impl Rules {
     }
 
     /// The strategy for an object that is planned by itself.
-    #[must_use]
     pub fn single(&self) -> &'static str {
         self.named().unwrap_or(kiln_plan::UNDECIDED.name)
     }
@@ -184,7 +181,6 @@ impl Batch {
     }
 
     /// Jobs in the order of these objects, each planned when its turn comes.
-    #[must_use]
     pub fn unplanned(wants: Vec<DamagedObject>) -> Batch {
         let jobs = wants.into_iter().map(|want| PlannedRepair { want, planned: None }).collect();
         Batch { groups: Vec::new(), jobs }
@@ -224,13 +220,11 @@ impl Batch {
     }
 
     /// The jobs, the most endangered objects first.
-    #[must_use]
     pub fn repairs(&self) -> &[PlannedRepair] {
         &self.jobs
     }
 
     /// The new nodes of a job, by lost shard; nothing when it has no place in a joint plan.
-    #[must_use]
     pub fn targets(&self, job: &PlannedRepair) -> Option<Vec<(u16, usize)>> {
         let (group, index) = job.planned?;
         let planned = self.groups.get(group)?.plan.jobs().nth(index)?;
@@ -239,7 +233,6 @@ impl Batch {
     }
 
     /// The plan of a job, on nodes by their position in the pool.
-    #[must_use]
     pub fn plan(&self, job: &PlannedRepair) -> Option<Plan> {
         let (group, index) = job.planned?;
         self.groups.get(group)?.plan.plan(index).ok()
@@ -247,7 +240,6 @@ impl Batch {
 
     /// Returns whether a job's shard is on a node that is to be emptied, and is to be rebuilt from
     /// the others all the same, since that node's link has enough to carry.
-    #[must_use]
     pub fn rebuilds_leaving(&self, job: &PlannedRepair) -> bool {
         let planned = job.planned.and_then(|(group, index)| {
             let group = self.groups.get(group).filter(|group| group.leaving)?;
@@ -257,7 +249,6 @@ impl Batch {
     }
 
     /// Returns the load of the busiest node, and the bytes that all send, as planned jointly.
-    #[must_use]
     pub fn bytes(&self) -> (f64, f64) {
         self.loads(|group| group.bytes)
     }
@@ -282,26 +273,22 @@ impl Batch {
 
     /// Returns a lower bound of the first of [`Batch::bytes`], where all objects are planned as
     /// one.
-    #[must_use]
     pub fn bound_bytes(&self) -> Option<f64> {
         Some(self.bound()? * self.groups.first()?.bytes)
     }
 
     /// Bytes at the busiest node over all bytes sent, as planned; `None` without joint plans.
-    #[must_use]
     pub fn concentration(&self) -> Option<f64> {
         let (load, sent) = self.loads(|_| 1.0);
         (sent > 0.0).then(|| load / sent)
     }
 
     /// Chunks that the busiest node sends or receives, as planned.
-    #[must_use]
     pub fn busiest(&self) -> f64 {
         self.loads(|_| 1.0).0
     }
 
     /// Returns a lower bound of [`Batch::busiest`], where all objects are planned as one.
-    #[must_use]
     pub fn bound(&self) -> Option<f64> {
         match &self.groups[..] {
             [only] if self.jobs.iter().all(|job| job.planned.is_some()) => Some(only.plan.bound()),
@@ -409,7 +396,6 @@ impl Snapshot<'_> {
 
     /// Nodes for the shards of an object that is planned by itself: `lost` go elsewhere than
     /// where `homes` says that the others are. `load` says how much a node has got already.
-    #[must_use]
     pub fn places(
         &self,
         want: &DamagedObject,

@@ -117,7 +117,6 @@ pub struct Coordinator {
 
 impl Coordinator {
     /// A coordinator for these shares; at least one.
-    #[must_use]
     pub fn new(task: TaskId, shares: Vec<Share>) -> Coordinator {
         let state = |share| State {
             share,
@@ -163,7 +162,6 @@ impl Coordinator {
     }
 
     /// The failure, as soon as it is known: not all agents may have been told yet.
-    #[must_use]
     pub fn in_the_way(&self) -> Option<&RepairFailure> {
         match &self.outcome {
             Some(Outcome::Failed(failure)) => Some(failure),
@@ -172,7 +170,6 @@ impl Coordinator {
     }
 
     /// Windows done at the node that is furthest behind, and of how many.
-    #[must_use]
     pub fn amounts(&self) -> Vec<TransferCounters> {
         self.nodes.iter().map(|node| node.amounts).collect()
     }

@@ -37,7 +37,6 @@ pub const SETTING_UP: u64 = 4 << 20;
 
 /// Returns whether a reader is better off with helpers: it receives `here` bytes when it decodes by
 /// itself, and with them the busiest node of all, the reader included, sends or receives `load`.
-#[must_use]
 pub fn helpers_pay(here: u64, load: u64) -> bool {
     load.saturating_add(SETTING_UP) <= here
 }
@@ -125,13 +124,11 @@ impl DegradedReader {
     }
 
     /// Why it ended before its end.
-    #[must_use]
     pub fn over(&self) -> Option<&str> {
         self.over.as_deref()
     }
 
     /// Bytes of pieces that arrived.
-    #[must_use]
     pub fn received(&self) -> u64 {
         self.received
     }

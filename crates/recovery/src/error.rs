@@ -24,7 +24,6 @@ pub enum RecoveryError {
 
 impl RecoveryError {
     /// Returns whether the same call may succeed when simply tried again.
-    #[must_use]
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Net(error) => error.is_retryable(),

@@ -11,7 +11,6 @@ pub struct RateLimits {
 
 impl RateLimits {
     /// The limit of each node, when the busiest one carries this part of all that is sent.
-    #[must_use]
     pub fn of_node(&self, concentration: Option<f64>) -> u64 {
         // Without a plan the worst: one node carries everything.
         let share = concentration.unwrap_or(1.0).clamp(0.0, 1.0);

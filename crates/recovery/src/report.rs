@@ -34,13 +34,11 @@ pub struct NodeLoad {
 
 impl NodeLoad {
     /// Returns the bytes of its link in the busier direction.
-    #[must_use]
     pub fn load(&self) -> u64 {
         self.sent.max(self.received)
     }
 
     /// The same as planned.
-    #[must_use]
     pub fn planned_load(&self) -> u64 {
         self.planned_sent.max(self.planned_received)
     }
@@ -145,13 +143,11 @@ pub struct PoolRecovered {
 
 impl PoolRecovered {
     /// Nothing yet.
-    #[must_use]
     pub fn new(strategy: &str) -> PoolRecovered {
         PoolRecovered { strategy: strategy.to_owned(), ..PoolRecovered::default() }
     }
 
     /// All nodes together.
-    #[must_use]
     pub fn total(&self) -> NodeLoad {
         let mut total = NodeLoad::default();
         self.nodes.values().for_each(|node| total.add(node));

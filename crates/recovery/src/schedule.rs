@@ -95,7 +95,6 @@ impl Default for RecoverOptions {
 
 impl RecoverOptions {
     /// Options of a repair on demand.
-    #[must_use]
     pub fn on_demand(on_demand: OnDemand) -> RecoverOptions {
         RecoverOptions {
             jobs: 1,

@@ -32,7 +32,6 @@ pub struct ScrubPosition {
 
 impl ScrubPosition {
     /// Returns whether a round was begun and not ended.
-    #[must_use]
     pub fn is_under_way(&self) -> bool {
         self.began_ms > self.ended_ms
     }

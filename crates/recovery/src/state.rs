@@ -60,7 +60,6 @@ pub enum WaitReason {
 
 impl Wait {
     /// Seconds that are left of it, rounded up.
-    #[must_use]
     pub fn seconds_left(&self, now_ms: u64) -> u64 {
         self.until_ms.saturating_sub(now_ms).div_ceil(1000)
     }

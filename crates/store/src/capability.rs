@@ -81,7 +81,6 @@ impl Capabilities {
         Capabilities::READ.and(&[Capability::Copy, Capability::CreateIfAbsent, Capability::Lock]);
 
     /// These.
-    #[must_use]
     pub const fn of(list: &[Capability]) -> Capabilities {
         Capabilities(0).and(list)
     }
@@ -98,13 +97,11 @@ impl Capabilities {
     }
 
     /// Returns whether this one is in it.
-    #[must_use]
     pub const fn has(self, capability: Capability) -> bool {
         self.0 & (1 << capability as u16) != 0
     }
 
     /// The first of these needs that a place with the capabilities `can` does not meet.
-    #[must_use]
     pub fn lacking(self, can: Capabilities) -> Option<Capability> {
         Capability::ALL.into_iter().find(|&one| self.has(one) && !can.has(one))
     }

@@ -20,7 +20,6 @@ impl SumKind {
     pub const ALL: [SumKind; 2] = [SumKind::Crc32c, SumKind::Blake3];
 
     /// The version of the shard format that has them.
-    #[must_use]
     pub fn version(self) -> u16 {
         match self {
             SumKind::Crc32c => 1,
@@ -29,13 +28,11 @@ impl SumKind {
     }
 
     /// Checks of a version of the shard format.
-    #[must_use]
     pub fn of_version(version: u16) -> Option<SumKind> {
         SumKind::ALL.into_iter().find(|kind| kind.version() == version)
     }
 
     /// Bytes of a sub-chunk's checksum.
-    #[must_use]
     pub fn sum_len(self) -> usize {
         match self {
             SumKind::Crc32c => 4,
@@ -44,7 +41,6 @@ impl SumKind {
     }
 
     /// Bytes of a shard's digest.
-    #[must_use]
     pub fn digest_len(self) -> usize {
         match self {
             SumKind::Crc32c => 16,
@@ -61,7 +57,6 @@ impl SumKind {
     }
 
     /// Returns whether this is the checksum of a sub-chunk.
-    #[must_use]
     pub fn is_of(self, sub_chunk: &[u8], sum: &[u8]) -> bool {
         match self {
             SumKind::Crc32c => checksum(sub_chunk).to_le_bytes() == *sum,
@@ -70,7 +65,6 @@ impl SumKind {
     }
 
     /// Its name, for people.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             SumKind::Crc32c => "crc32c",
@@ -89,7 +83,6 @@ pub struct Digest {
 
 impl Digest {
     /// A digest from its bytes; `None` when they are not as many as it has.
-    #[must_use]
     pub fn new(kind: SumKind, bytes: &[u8]) -> Option<Digest> {
         let mut all = [0; 32];
         if bytes.len() != kind.digest_len() {
@@ -100,13 +93,11 @@ impl Digest {
     }
 
     /// Its bytes.
-    #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.kind.digest_len()]
     }
 
     /// Of which checksums it is.
-    #[must_use]
     pub fn kind(&self) -> SumKind {
         self.kind
     }
@@ -119,7 +110,6 @@ impl fmt::Debug for Digest {
 }
 
 /// CRC-32C (Castagnoli) of some bytes, as in iSCSI and ext4.
-#[must_use]
 pub fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes)
 }
@@ -155,7 +145,6 @@ struct Tree {
 
 impl DigestBuilder {
     /// For a shard whose segments have at most so many sub-chunks.
-    #[must_use]
     pub fn new(kind: SumKind, segment_entries: usize) -> DigestBuilder {
         DigestBuilder(match kind {
             SumKind::Crc32c => Hashing::Crc32c(Box::default()),
@@ -187,7 +176,6 @@ impl DigestBuilder {
     }
 
     /// The digest of everything added so far.
-    #[must_use]
     pub fn digest(&self) -> Digest {
         let mut bytes = [0; 32];
         let kind = match &self.0 {
@@ -205,7 +193,6 @@ impl DigestBuilder {
 
     /// The hashes of the segments' tables added so far, one after the other; empty where the
     /// digest is over the checksums themselves.
-    #[must_use]
     pub fn roots(&self) -> Vec<u8> {
         match &self.0 {
             Hashing::Crc32c(_) => Vec::new(),

@@ -209,7 +209,6 @@ impl StoreError {
     ///
     /// A failed `sync` never is: the system may have dropped the dirty pages and report success
     /// next time.
-    #[must_use]
     pub fn is_retryable(&self) -> bool {
         use io::ErrorKind::{Interrupted, ResourceBusy, TimedOut, WouldBlock};
         match self {
@@ -223,7 +222,6 @@ impl StoreError {
 
     /// Returns whether the place is full: no space (ENOSPC), quota (EDQUOT) or file size limit
     /// (EFBIG).
-    #[must_use]
     pub fn is_full(&self) -> bool {
         use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         matches!(self, Self::Io { source, .. }
@@ -231,37 +229,31 @@ impl StoreError {
     }
 
     /// Returns whether the system, or an agent, does not permit it.
-    #[must_use]
     pub fn is_denied(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
     }
 
     /// Returns whether another writer took the log over, see [`crate::Logs::close_log`].
-    #[must_use]
     pub fn is_fenced(&self) -> bool {
         matches!(self, Self::Fenced { .. })
     }
 
     /// Returns whether a log has a writer that lives.
-    #[must_use]
     pub fn is_in_use(&self) -> bool {
         matches!(self, Self::InUse { .. })
     }
 
     /// Returns whether the file does not exist.
-    #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
     /// Returns whether there is a file of the name already, see [`crate::Existing::Keep`].
-    #[must_use]
     pub fn is_exists(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists)
     }
 
     /// Returns whether the place was named wrongly, or is of the wrong kind for what is to be done.
-    #[must_use]
     pub fn is_usage(&self) -> bool {
         matches!(self, Self::UnknownScheme { .. } | Self::BadPlace { .. } | Self::Incapable { .. })
     }
@@ -269,7 +261,6 @@ impl StoreError {
     /// Returns whether the stored bytes are at fault: what was read is not what was once written.
     ///
     /// A reader treats these (and I/O errors) as erasures; the others are the caller's mistakes.
-    #[must_use]
     pub fn is_damage(&self) -> bool {
         matches!(
             self,

@@ -58,7 +58,6 @@ impl Operation {
     ];
 
     /// The word for it in messages. Agents send these words, so they stay as they are.
-    #[must_use]
     pub fn verb(self) -> &'static str {
         match self {
             Self::List => "list",
@@ -80,7 +79,6 @@ impl Operation {
     }
 
     /// The operation with this word.
-    #[must_use]
     pub fn of_verb(verb: &str) -> Option<Operation> {
         Self::ALL.into_iter().find(|operation| operation.verb() == verb)
     }

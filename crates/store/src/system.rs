@@ -18,7 +18,6 @@ pub struct DeviceCounters {
 
 /// Returns the system's counters of the device that this file or folder is on, or that it is, for
 /// all processes together. `None` where the system does not tell: no Linux, or no block device.
-#[must_use]
 pub fn device_counted(path: &Path) -> Option<DeviceCounters> {
     parse_stat(&std::fs::read_to_string(about(path)?.join("stat")).ok()?)
 }
@@ -26,7 +25,6 @@ pub fn device_counted(path: &Path) -> Option<DeviceCounters> {
 /// Sizes into which the block layer may cut longer reads of the device that this file or folder is
 /// on, or that it is: the longest request, and what the most separate pages of one hold,
 /// wherever its memory begins. Empty where the system does not tell.
-#[must_use]
 pub fn request_limits(path: &Path) -> Vec<u64> {
     let Some(about) = about(path) else { return Vec::new() };
     // A partition has the queue of its device.

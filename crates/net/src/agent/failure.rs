@@ -26,7 +26,6 @@ const FENCED: u8 = 13;
 const IN_USE: u8 = 14;
 
 /// The message that tells a failure of storage.
-#[must_use]
 pub fn failed(error: &StoreError) -> Message {
     let (kind, op, name) = match error {
         StoreError::Io { op, name, source, .. } => {
@@ -61,7 +60,6 @@ pub fn failed(error: &StoreError) -> Message {
 
 /// Returns a `Failed` as an error of the client that asked `what` of `place`, about the file
 /// `name`.
-#[must_use]
 pub fn store_error(message: Message, place: &str, what: &str, name: &str) -> NetError {
     let Message::Failed { kind, op, text, need, have, .. } = message else {
         return NetError::protocol(format!("{place} answered {what} by {}", message.name()));

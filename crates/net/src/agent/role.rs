@@ -36,7 +36,6 @@ impl PeerRole {
     ];
 
     /// Returns its name.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             PeerRole::Reader => "reader",
@@ -49,7 +48,6 @@ impl PeerRole {
     }
 
     /// Returns the least role that a request needs which this one may not make; `None`: it may.
-    #[must_use]
     pub fn lacks(self, message: &Message) -> Option<PeerRole> {
         use Message as M;
         let least = match message {

@@ -255,7 +255,6 @@ impl Field for OldRun {
 impl Geometry {
     /// The geometry that a shard tells, with the object's size and the digests of all shards,
     /// which a header may not know.
-    #[must_use]
     pub fn of(info: &ShardInfo, size: u64, digests: &[Digest]) -> Geometry {
         let pieces = digests.iter().flat_map(|digest| digest.as_bytes().chunks_exact(16));
         Geometry {
@@ -274,7 +273,6 @@ impl Geometry {
     }
 
     /// Returns the header of the shard of this run with this index.
-    #[must_use]
     pub fn shard(&self, index: u32) -> ShardInfo {
         ShardInfo {
             spec: self.spec.clone(),
@@ -316,7 +314,6 @@ impl Geometry {
 
 impl DagInfo {
     /// The same DAG, without its hints.
-    #[must_use]
     pub fn of(dag: &Dag) -> DagInfo {
         let place = |at: &At| Place { chunk: at.chunk, position: at.position };
         let matrix = |matrix: &Matrix| MatrixInfo {
@@ -389,7 +386,6 @@ fn bad(what: impl Into<String>) -> NetError {
 impl Assignment {
     /// The same with the peers that it sends to, by their addresses, and the files that it reads of
     /// a node's shards, which are given by their chunks.
-    #[must_use]
     pub fn connected(
         self,
         address: impl Fn(usize) -> String,
@@ -408,7 +404,6 @@ impl Assignment {
     }
 
     /// The rounds and pieces of a node of a plan; the rest is the caller's.
-    #[must_use]
     pub fn of(execution: &Execution, node: usize) -> Option<Assignment> {
         let work = execution.node_execution(node)?;
         let mut used = BTreeSet::new();
@@ -492,7 +487,6 @@ impl Assignment {
     }
 
     /// As bytes.
-    #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         self.put(&mut bytes);
@@ -649,7 +643,6 @@ impl Assignment {
     }
 
     /// All windows of the assignment.
-    #[must_use]
     pub fn window_count(&self, layout: &Layout) -> u64 {
         let last = self.end - 1;
         let whole = self.slices(layout.sub_len(self.first));
@@ -657,7 +650,6 @@ impl Assignment {
     }
 
     /// The stripe of a window, and the bytes of each of its sub-chunks.
-    #[must_use]
     pub fn window(&self, layout: &Layout, window: u64) -> (u64, Range<usize>) {
         // Only the last stripe of an object can be shorter, and it is the last here too.
         let whole = self.slices(layout.sub_len(self.first));

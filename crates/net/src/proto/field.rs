@@ -29,7 +29,6 @@ pub struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     /// Reads these bytes.
-    #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -88,7 +87,6 @@ impl<'a> Reader<'a> {
     }
 
     /// Says whether everything was read.
-    #[must_use]
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
     }
@@ -177,7 +175,6 @@ impl TaskState {
     ];
 
     /// Returns whether nothing will change any more.
-    #[must_use]
     pub fn is_over(self) -> bool {
         matches!(self, TaskState::Done | TaskState::Failed)
     }

@@ -28,25 +28,21 @@ macro_rules! messages {
 
         impl Message {
             /// Its number on the wire.
-            #[must_use]
             pub fn kind(&self) -> u16 {
                 match self { $(Self::$name { .. } => $number,)* }
             }
 
             /// Its name, for messages and logs.
-            #[must_use]
             pub fn name(&self) -> &'static str {
                 match self { $(Self::$name { .. } => stringify!($name),)* }
             }
 
             /// Returns the side that may send it.
-            #[must_use]
             pub fn role(&self) -> Role {
                 match self { $(Self::$name { .. } => Role::$role,)* }
             }
 
             /// The version of the protocol in which it came.
-            #[must_use]
             pub fn since(&self) -> u8 {
                 match self {
                     Self::WritePadded { .. } => 5,

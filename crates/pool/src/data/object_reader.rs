@@ -131,7 +131,6 @@ impl OpenObject {
 
     /// Returns whether its shards have hashes that cannot be forged, under a seal: then bytes that
     /// only have a caller's checksum should not be trusted, and [`OpenObject::read`] is to be used.
-    #[must_use]
     pub fn is_sealed(&self) -> bool {
         matches!(&self.manifest.body, Body::Shards(placed) if placed.sums == SumKind::Blake3)
     }
@@ -287,7 +286,6 @@ impl OpenObject {
 
     /// Returns whether some of its shards could not be read, which is remembered: they may be there
     /// again, or elsewhere, for who opens the object anew.
-    #[must_use]
     pub fn met_failure(&self) -> bool {
         self.found.lock().unwrap_or_else(PoisonError::into_inner).is_some()
             || self.shards.iter().any(Shard::is_gone)

@@ -46,7 +46,6 @@ impl Version {
     }
 
     /// Returns whether it was in force at a time.
-    #[must_use]
     pub fn was_at(&self, ms: u64) -> bool {
         self.created_ms <= ms && self.until_ms.is_none_or(|until| ms < until)
     }

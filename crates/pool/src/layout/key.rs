@@ -56,7 +56,6 @@ impl Key {
     }
 
     /// The key of the version of this run that is kept of the object.
-    #[must_use]
     pub fn kept(&self, run: &[u8; 16]) -> Key {
         // No name has a zero byte.
         let hash = Sha256::digest([&b"\0kept"[..], &self.0, run].concat());

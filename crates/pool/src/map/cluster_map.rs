@@ -191,7 +191,6 @@ impl ClusterMap {
 
     /// Returns whether copies of manifests may not be in place yet: members changed, or a node has
     /// a new disk.
-    #[must_use]
     pub fn is_backfilling(&self) -> bool {
         !self.config.is_settled() || (0..self.nodes.len()).any(|at| self.is_unsure(at))
     }

@@ -369,7 +369,6 @@ impl PoolConfig {
     }
 
     /// Why a description could not be read; where there is none, with what to do.
-    #[must_use]
     pub fn unread(error: io::Error) -> io::Error {
         if error.kind() != io::ErrorKind::NotFound {
             return error;

@@ -43,7 +43,6 @@ impl std::fmt::Debug for HelpingAgents<'_> {
 
 impl<'a> HelpingAgents<'a> {
     /// The agents of a pool, asked where that makes a read shorter; `fresh` names tasks.
-    #[must_use]
     pub fn new(
         network: &'a Network,
         config: &'a PoolConfig,

@@ -45,7 +45,6 @@ pub type Program<'a> = Box<dyn FnOnce(Client) + Send + 'a>;
 
 impl Cluster {
     /// Agents over these disks.
-    #[must_use]
     pub fn new(seed: u64, faults: Faults, disks: Vec<MemoryBackend>) -> Cluster {
         let world = Mutex::new(World::new(seed, faults, disks));
         let turns = (0..Clients::THREADS).map(|_| Condvar::new()).collect();
@@ -107,7 +106,6 @@ impl Cluster {
     }
 
     /// A host's disk as it is now.
-    #[must_use]
     pub fn disk(&self, host: usize) -> MemoryBackend {
         self.shared.world().disk(host)
     }
@@ -209,7 +207,6 @@ impl fmt::Debug for Client {
 
 impl Client {
     /// Returns its position among the programs of [`Cluster::run`].
-    #[must_use]
     pub fn number(&self) -> usize {
         self.number
     }
@@ -232,14 +229,12 @@ impl Client {
     ///
     /// # Panics
     /// Never: such addresses can be parsed.
-    #[must_use]
     pub fn address(&self, host: usize) -> Address {
         let parsed = World::address(host).parse();
         parsed.unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     /// The virtual time.
-    #[must_use]
     pub fn now(&self) -> Duration {
         self.shared.world().now
     }
@@ -260,14 +255,12 @@ impl Client {
     }
 
     /// A number that follows from the seed and from all that happened.
-    #[must_use]
     pub fn random(&self) -> u64 {
         self.shared.world().random.next()
     }
 
     /// Returns whether its process was killed. What it asks fails from then on, until
     /// [`Client::restart`].
-    #[must_use]
     pub fn is_killed(&self) -> bool {
         self.shared.world().clients.is_killed(self.number)
     }
@@ -278,7 +271,6 @@ impl Client {
     }
 
     /// Returns whether all others are done.
-    #[must_use]
     pub fn is_last(&self) -> bool {
         let world = self.shared.world();
         world.clients.threads.iter().all(|thread| thread.client == self.number || thread.done)
@@ -292,7 +284,6 @@ impl Client {
     }
 
     /// Hosts whose disk was lost, and which were not given another one.
-    #[must_use]
     pub fn lost(&self) -> Vec<usize> {
         self.shared.world().lost()
     }
@@ -303,14 +294,12 @@ impl Client {
     }
 
     /// A snapshot of a host's disk: what a power cut now would leave of it.
-    #[must_use]
     pub fn snapshot(&self, host: usize) -> MemoryBackend {
         self.shared.world().snapshot(host)
     }
 
     /// Puts another disk into a host, be it one that it had before, and starts it; gives the one
     /// that was in it. A host that lost its disk has one again.
-    #[must_use]
     pub fn swap_disk(&self, host: usize, disk: MemoryBackend) -> MemoryBackend {
         self.shared.world().swap_disk(host, disk)
     }

@@ -27,7 +27,6 @@ pub struct Faults {
 
 impl Faults {
     /// No faults.
-    #[must_use]
     pub fn none() -> Faults {
         Faults {
             crashes: 0,
@@ -48,7 +47,6 @@ impl Faults {
     }
 
     /// Returns the faults of a seed: each kind in about every third run.
-    #[must_use]
     pub fn of_seed(seed: u64) -> Faults {
         let mut random = Random(seed ^ 0xfa17);
         let mut some = |most: u64| if random.below(3) == 0 { 1 + random.below(most) } else { 0 };

@@ -161,7 +161,6 @@ type Jobs = BTreeMap<usize, Disk>;
 
 impl World {
     /// Agents over these disks. Host i is dialled as `kiln+plain://127.0.0.1:{i + 1}`.
-    #[must_use]
     pub fn new(seed: u64, faults: Faults, disks: Vec<MemoryBackend>) -> World {
         let mut world = World {
             random: Random(seed),
@@ -201,13 +200,11 @@ impl World {
     }
 
     /// Host i's address.
-    #[must_use]
     pub fn address(host: usize) -> String {
         format!("kiln+plain://127.0.0.1:{}", host + 1)
     }
 
     /// A host's disk as it is now.
-    #[must_use]
     pub fn disk(&self, host: usize) -> MemoryBackend {
         self.hosts[host].disk.clone()
     }

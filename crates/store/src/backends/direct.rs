@@ -335,7 +335,6 @@ pub fn open_device(path: &Path, together: bool) -> Result<Box<dyn ReadAt>> {
 
 /// Bytes of the longest read that goes to the device of this path as it is, whatever its memory is
 /// like: a multiple of every alignment. Longer direct reads are asked for in pieces of that size.
-#[must_use]
 pub fn longest_read(path: &Path) -> u64 {
     let limits = request_limits(path).into_iter();
     let least = limits.min().unwrap_or(u64::MAX).clamp(LONGEST_MIN, MAX_READ as u64);

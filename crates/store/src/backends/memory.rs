@@ -85,7 +85,6 @@ struct Contents {
 
 impl MemoryBackend {
     /// An empty place.
-    #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
@@ -95,7 +94,6 @@ impl MemoryBackend {
     ///
     /// A new name not yet made durable may vanish; of unsynced bytes any 512-byte sector may be
     /// missing, read as zeros, and the file may end early.
-    #[must_use]
     pub fn crash(&self, seed: u64) -> MemoryBackend {
         let mut random = SplitMix64(seed);
         let names = self.names.lock();
@@ -112,7 +110,6 @@ impl MemoryBackend {
     }
 
     /// A file's bytes, if it exists.
-    #[must_use]
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         self.names.lock().live.get(name).map(|file| file.lock().live.clone())
     }

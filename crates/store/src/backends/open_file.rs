@@ -87,7 +87,6 @@ pub fn read_ranges(file: &dyn ReadAt, ranges: &[Range<u64>], bytes: &mut [u8]) -
 /// The reads that a batch of these byte ranges (ascending) becomes where offsets must be multiples
 /// of `alignment`: each range grown to the next multiples, ranges that then touch or overlap
 /// joined. With an alignment of 1 the ranges stay as they are.
-#[must_use]
 pub fn issued(wanted: &[Range<u64>], alignment: u64) -> Vec<Range<u64>> {
     if alignment <= 1 {
         return wanted.to_vec();

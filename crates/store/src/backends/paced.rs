@@ -49,7 +49,6 @@ impl Pace {
 
 impl PacedBackend {
     /// Wraps a backend; at least one byte a second is allowed.
-    #[must_use]
     pub fn new(inner: Arc<dyn Backend>, bytes_per_second: u64) -> Self {
         let rate = bytes_per_second.max(1) as f64;
         Self { inner, pace: Arc::new(Pace { rate, paid_until: Mutex::new(Instant::now()) }) }

@@ -30,7 +30,6 @@ pub(super) const MAX_FILES: usize = 16_384;
 pub(super) const MAX_BYTES: usize = 256 << 20;
 
 /// The part of a name that renames keep; `None`: a file of that name shares nothing.
-#[must_use]
 pub fn stem(name: &str) -> Option<&str> {
     let hidden = name.strip_prefix('.').unwrap_or(name);
     let stem = hidden.split('.').next().filter(|stem| !stem.is_empty())?;
@@ -49,7 +48,6 @@ pub(super) fn fits(files: &[(&str, &[u8])]) -> bool {
 }
 
 /// The bytes of a pack file. Files without a stem are left out.
-#[must_use]
 pub fn bytes(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut out = Vec::new();
     // A vector takes all that is written to it.

@@ -33,7 +33,6 @@ pub struct Location<'a> {
 
 impl<'a> Location<'a> {
     /// Takes a text apart; any text is a location, whether or not its scheme is known.
-    #[must_use]
     pub fn of(text: &'a Path) -> Location<'a> {
         let is_path = |text: &str| text.starts_with(['.', '/']);
         let split = text.to_str().filter(|text| !is_path(text));
@@ -59,7 +58,6 @@ impl<'a> Location<'a> {
     }
 
     /// The refusal of a place that is not written as its kind wants it.
-    #[must_use]
     pub fn bad(&self, why: &str) -> StoreError {
         StoreError::BadPlace { place: self.text.display().to_string(), why: why.to_owned() }
     }

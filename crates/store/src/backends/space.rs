@@ -14,14 +14,12 @@ const MOST_RESERVED: u64 = 1 << 30;
 
 impl Space {
     /// Returns the bytes taken.
-    #[must_use]
     pub fn used(&self) -> u64 {
         self.total.saturating_sub(self.free)
     }
 
     /// Returns whether so many bytes more can be written, with a hundredth (1 GiB at most) to
     /// spare.
-    #[must_use]
     pub fn has_room_for(&self, bytes: u64) -> bool {
         let reserved = (self.total / 100).min(MOST_RESERVED);
         self.free.checked_sub(reserved).is_some_and(|free| bytes <= free)

@@ -47,7 +47,6 @@ impl StagedBackend {
     /// A place of objects ([`Capabilities::OBJECTS`]), and where its parts lie
     /// ([`Capabilities::FILES`]): a folder for this place alone, on a disk that lasts as long as
     /// the parts should.
-    #[must_use]
     pub fn new(store: Arc<dyn Backend>, parts: Arc<dyn Backend>) -> Self {
         Self { store, parts, served: None }
     }

@@ -10,7 +10,6 @@ impl Tag {
 
     /// A tag as the place writes it; `None`: it is empty, too long, or has other characters than
     /// visible ones of ASCII.
-    #[must_use]
     pub fn new(text: &str) -> Option<Tag> {
         let plain = text.bytes().all(|byte| byte.is_ascii_graphic());
         if text.is_empty() || text.len() > Tag::MAX || !plain {
@@ -22,7 +21,6 @@ impl Tag {
     }
 
     /// As the place writes it.
-    #[must_use]
     pub fn text(&self) -> &str {
         let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(Tag::MAX);
         std::str::from_utf8(&self.0[..end]).unwrap_or("")

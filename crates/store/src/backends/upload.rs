@@ -33,7 +33,6 @@ pub struct NewFile<'a> {
 
 impl<'a> NewFile<'a> {
     /// Replaces what has the name; for who is the only writer of this file.
-    #[must_use]
     pub fn named(name: &'a str) -> NewFile<'a> {
         let dot = if name.starts_with('.') { "" } else { "." };
         NewFile { name, part: format!("{dot}{name}.part"), existing: Existing::Replace }

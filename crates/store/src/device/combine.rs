@@ -15,7 +15,6 @@ pub enum Combine {
 
 impl Combine {
     /// Both costs together.
-    #[must_use]
     pub fn of(self, reads: f64, bytes: f64) -> f64 {
         match self {
             Combine::Sum => reads + bytes,

@@ -30,7 +30,6 @@ impl Devices {
 
     /// Returns whether what reads cost adds up over devices: money does, which is paid from one
     /// purse. Of times the longest counts.
-    #[must_use]
     pub fn add_up(&self) -> bool {
         self.add_up
     }
@@ -42,7 +41,6 @@ impl Devices {
     }
 
     /// The device of a node.
-    #[must_use]
     pub fn of(&self, node: &str) -> Option<usize> {
         self.of.get(node).copied().filter(|&device| device < self.models.len())
     }
@@ -51,7 +49,6 @@ impl Devices {
     ///
     /// # Panics
     /// When there is no device of this number.
-    #[must_use]
     pub fn model(&self, device: usize) -> &DeviceModel {
         &self.models[device]
     }
@@ -60,19 +57,16 @@ impl Devices {
     ///
     /// # Panics
     /// When there is no device of this number.
-    #[must_use]
     pub fn plausible(&self, device: usize) -> &[DeviceModel] {
         &self.plausible[device]
     }
 
     /// Largest deviation of a device's probe from its model, root of the mean square.
-    #[must_use]
     pub fn model_error(&self) -> f64 {
         self.models.iter().map(|model| model.uncertainty.error).fold(0.0, f64::max)
     }
 
     /// Returns whether some probe was too far off to be trusted.
-    #[must_use]
     pub fn are_doubtful(&self) -> bool {
         self.models.iter().any(DeviceModel::is_doubtful)
     }

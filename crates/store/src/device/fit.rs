@@ -21,7 +21,6 @@ pub struct Sample {
 
 impl Sample {
     /// One without repetitions.
-    #[must_use]
     pub fn new(bytes: u64, depth: u32, seconds_each: f64) -> Sample {
         Sample { bytes, depth, seconds_each, spread: 0.0, visits: 1 }
     }
@@ -43,7 +42,6 @@ const PIECES_NOISE: f64 = 0.03;
 /// system may know (`kiln_store::longest_read`).
 ///
 /// `None` when there are less than two sizes, or a time that is none.
-#[must_use]
 pub fn fit(samples: &[Sample], alignment: u64, pieces: &[u64]) -> Option<DeviceModel> {
     if samples.iter().any(|s| !(s.seconds_each > 0.0 && s.seconds_each.is_finite())) {
         return None;

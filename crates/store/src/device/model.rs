@@ -59,7 +59,6 @@ impl DeviceModel {
     pub const PIECE_BYTES_MIN: u64 = 512;
 
     /// A device without a start cost, with the usual alignment.
-    #[must_use]
     pub fn new(read_seconds: f64, byte_seconds: f64, combine: Combine) -> DeviceModel {
         DeviceModel {
             version: Self::VERSION,
@@ -78,7 +77,6 @@ impl DeviceModel {
 
     /// Returns the seconds that a batch of so many reads (pieces, where reads are cut) with so many
     /// bytes takes. No reads take no time.
-    #[must_use]
     pub fn seconds(&self, reads: u64, bytes: u64) -> f64 {
         if reads == 0 {
             return 0.0;
@@ -88,7 +86,6 @@ impl DeviceModel {
     }
 
     /// Counts the reads that a read of so many bytes costs: its pieces.
-    #[must_use]
     pub fn operations(&self, bytes: u64) -> u64 {
         match (bytes, self.piece_bytes) {
             (0, _) => 0,
@@ -98,7 +95,6 @@ impl DeviceModel {
     }
 
     /// Returns the seconds of a batch of these reads.
-    #[must_use]
     pub fn seconds_of(&self, reads: &[Range<u64>]) -> f64 {
         let length = |read: &Range<u64>| read.end.saturating_sub(read.start);
         let pieces = reads.iter().map(|read| self.operations(length(read))).sum();
@@ -107,7 +103,6 @@ impl DeviceModel {
 
     /// Bytes that cost as much as a read. Where costs add up, a gap that is narrower is cheaper to
     /// read through; where the larger one counts, that holds as long as reads are what binds.
-    #[must_use]
     pub fn gap_bytes(&self) -> u64 {
         (self.read_seconds / self.byte_seconds).round() as u64
     }
@@ -145,7 +140,6 @@ impl DeviceModel {
     }
 
     /// All models that the measurements allow: this one, then its alternatives.
-    #[must_use]
     pub fn plausible(&self) -> Vec<DeviceModel> {
         let with = |alternative: &AlternativeModel| DeviceModel {
             read_seconds: alternative.read_seconds,
@@ -160,7 +154,6 @@ impl DeviceModel {
     }
 
     /// Returns whether its measurements were too far from it to plan by it alone.
-    #[must_use]
     pub fn is_doubtful(&self) -> bool {
         self.uncertainty.error >= Uncertainty::ERROR_LARGE || self.worst_fit > 0.25
     }

@@ -43,7 +43,6 @@ impl ReadPlan {
     ///
     /// Where the probe was not certain, its other models are asked too, and the simple ways are
     /// left only for a gain that all of them promise: see `cautious.rs`.
-    #[must_use]
     pub fn best(wanted: &[Range<u64>], alignment: u64, model: &DeviceModel) -> ReadPlan {
         let aligned = joined(&issued(wanted, alignment));
         let seconds_as_runs = model.seconds_of(&aligned);
@@ -62,7 +61,6 @@ impl ReadPlan {
     }
 
     /// One read a run, as without a model.
-    #[must_use]
     pub fn as_runs(wanted: &[Range<u64>], alignment: u64, model: &DeviceModel) -> ReadPlan {
         let reads = issued(wanted, alignment);
         let (wanted_bytes, bytes) = (total(wanted), total(&reads));

@@ -39,7 +39,6 @@ impl Uncertainty {
     pub const ERROR_LARGE: f64 = 0.10;
 
     /// Returns whether nothing is known of it: the model is taken at its word.
-    #[must_use]
     pub fn is_none(&self) -> bool {
         *self == Uncertainty::default()
     }

@@ -98,57 +98,48 @@ impl Layout {
     }
 
     /// Bytes of the object, if known.
-    #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.size
     }
 
     /// Checks of sub-chunks.
-    #[must_use]
     pub fn sums(&self) -> SumKind {
         self.sums
     }
 
     /// Number of stripes; with unknown size the largest number that the format can hold.
-    #[must_use]
     pub fn stripes(&self) -> u64 {
         self.stripes
     }
 
     /// Number of segments.
-    #[must_use]
     pub fn segments(&self) -> u64 {
         self.stripes.div_ceil(self.segment_stripes)
     }
 
     /// Stripes of every segment but perhaps the last.
-    #[must_use]
     pub fn segment_stripes(&self) -> u64 {
         self.segment_stripes
     }
 
     /// Sub-chunks per chunk.
-    #[must_use]
     pub fn alpha(&self) -> u32 {
         self.alpha as u32
     }
 
     /// Bytes of a sub-chunk of this stripe.
-    #[must_use]
     pub fn sub_len(&self, stripe: u64) -> usize {
         let last = self.size.is_some() && stripe + 1 == self.stripes;
         (if last { self.last_sub_len } else { self.sub_chunk }) as usize
     }
 
     /// Bytes of a chunk of this stripe: alpha * sub_len.
-    #[must_use]
     pub fn chunk_len(&self, stripe: u64) -> usize {
         self.alpha as usize * self.sub_len(stripe)
     }
 
     /// Bytes of the object that this stripe covers; the last one may cover fewer than its k
     /// chunks hold, the rest is zeros.
-    #[must_use]
     pub fn stripe_bytes(&self, stripe: u64) -> u64 {
         let full = self.full_stripe();
         match self.size {
@@ -158,13 +149,11 @@ impl Layout {
     }
 
     /// Returns the byte of the object at which this stripe starts.
-    #[must_use]
     pub fn stripe_start(&self, stripe: u64) -> u64 {
         stripe * self.full_stripe()
     }
 
     /// Byte offset in the file of a sub-chunk.
-    #[must_use]
     pub fn offset(&self, stripe: u64, sub: u32) -> u64 {
         self.segment_start(self.segment_of(stripe))
             + (stripe % self.segment_stripes) * self.full_chunk()
@@ -172,14 +161,12 @@ impl Layout {
     }
 
     /// The bytes of the file that runs of sub-chunks of a stripe lie in, a range for each.
-    #[must_use]
     pub fn ranges(&self, stripe: u64, runs: &[Range<u32>]) -> Vec<Range<u64>> {
         let range = |run: &Range<u32>| self.offset(stripe, run.start)..self.offset(stripe, run.end);
         runs.iter().map(range).collect()
     }
 
     /// Byte offset and length of a segment's checksum table, without padding.
-    #[must_use]
     pub fn table(&self, segment: u64) -> (u64, u64) {
         let range = self.segment_range(segment);
         let last = range.end - 1;
@@ -188,7 +175,6 @@ impl Layout {
     }
 
     /// Bytes of zeros between a segment's table and the next segment; none after the last.
-    #[must_use]
     pub fn padding(&self, segment: u64) -> u64 {
         if segment + 1 == self.segments() {
             return 0;
@@ -198,7 +184,6 @@ impl Layout {
     }
 
     /// The segment that holds this stripe.
-    #[must_use]
     pub fn segment_of(&self, stripe: u64) -> u64 {
         stripe / self.segment_stripes
     }
@@ -211,7 +196,6 @@ impl Layout {
     }
 
     /// Bytes of chunk data in the whole shard (not meaningful while the size is unknown).
-    #[must_use]
     pub fn data_bytes(&self) -> u64 {
         match self.stripes {
             0 => 0,
@@ -221,7 +205,6 @@ impl Layout {
 
     /// Byte offset of the trailer: the end of the last table, and of the list of all tables' hashes
     /// where the digest is a tree.
-    #[must_use]
     pub fn trailer_offset(&self) -> u64 {
         let (offset, len) = self.roots();
         offset + len
@@ -229,7 +212,6 @@ impl Layout {
 
     /// Byte offset and length of the list of all tables' hashes, its own checksum included; nothing
     /// where there are no segments, or the digest is no tree.
-    #[must_use]
     pub fn roots(&self) -> (u64, u64) {
         let len = match (self.sums, self.segments()) {
             (SumKind::Crc32c, _) | (_, 0) => 0,
@@ -252,7 +234,6 @@ impl Layout {
     /// Stripes from the first on that can be verified in a file of so many bytes: those whose
     /// segment is in it up to the end of its checksum table. Whatever a header says, no more can
     /// be read.
-    #[must_use]
     pub fn stripes_within(&self, bytes: u64) -> u64 {
         if self.tables_end() <= bytes {
             return self.stripes;
@@ -271,7 +252,6 @@ impl Layout {
     }
 
     /// Bytes of all checksum tables of a shard, without padding.
-    #[must_use]
     pub fn tables_bytes(&self) -> u64 {
         match self.segments() {
             0 => 0,
@@ -319,7 +299,6 @@ pub(super) fn within(field: &'static str, value: u64, least: u64, most: u64) -> 
 
 /// The usual number of stripes per segment: tables of at most 4096 entries (16 KiB) and segments
 /// of at most 64 MiB of data, but at least one stripe.
-#[must_use]
 pub fn segment_stripes(alpha: u32, sub_chunk: u32) -> u32 {
     let chunk = u64::from(alpha.max(1)) * u64::from(sub_chunk.max(1));
     let by_entries = 4096 / u64::from(alpha.max(1));

@@ -135,44 +135,37 @@ impl ShardReader {
     }
 
     /// Returns the shard's description; from the trailer where that is intact.
-    #[must_use]
     pub fn info(&self) -> &ShardInfo {
         &self.info
     }
 
     /// Returns the ends that are intact.
-    #[must_use]
     pub fn state(&self) -> ShardState {
         self.state
     }
 
     /// Describes the fault of the other end, unless the state is complete.
-    #[must_use]
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref()
     }
 
     /// The file's name.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// The backend's place.
-    #[must_use]
     pub fn place(&self) -> &str {
         &self.place
     }
 
     /// Bytes of the file when it was opened.
-    #[must_use]
     pub fn file_len(&self) -> u64 {
         self.file.len()
     }
 
     /// Stripes from the first on that the file has room for, with their checksum tables: none
     /// beyond can be read, whatever the header says.
-    #[must_use]
     pub fn stripes_there(&self) -> u64 {
         self.layout.stripes_within(self.file_len())
     }
@@ -180,7 +173,6 @@ impl ShardReader {
     /// The first stripe from this one on that may be readable, or the number of all stripes. Those
     /// passed over are in segments beyond the file's end, or with their checksum table in a hole of
     /// it: a sparse file costs as much as it holds, not as much as it declares.
-    #[must_use]
     pub fn next_stripe(&self, stripe: u64) -> u64 {
         let (layout, there) = (&self.layout, self.stripes_there());
         let mut next = stripe;
@@ -197,19 +189,16 @@ impl ShardReader {
     }
 
     /// Digests of all n shards, in order of index, if the trailer is intact.
-    #[must_use]
     pub fn digests(&self) -> Option<&[Digest]> {
         self.digests.as_deref()
     }
 
     /// Bytes of the object, if known.
-    #[must_use]
     pub fn size(&self) -> Option<u64> {
         self.layout.size()
     }
 
     /// Geometry; meaningful for the last stripe only once the size is known.
-    #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -265,7 +254,6 @@ impl ShardReader {
 
     /// Returns the reads that [`ShardReader::read_runs`] asks of the device for these runs, tables
     /// left out. Nothing is read for it.
-    #[must_use]
     pub fn cost_of(&self, stripe: u64, runs: &[Range<u32>]) -> ReadCost {
         let wanted = self.layout.ranges(stripe, runs);
         let bytes =
@@ -281,7 +269,6 @@ impl ShardReader {
     }
 
     /// Returns the alignment of reads: 1 unless reads go past the page cache.
-    #[must_use]
     pub fn alignment(&self) -> u64 {
         self.file.alignment()
     }

@@ -165,7 +165,6 @@ impl ShardWriter {
     }
 
     /// Stripes in the part so far, kept ones included.
-    #[must_use]
     pub fn stripes(&self) -> u64 {
         self.stripes
     }

@@ -41,7 +41,6 @@ pub struct Batch {
 /// Seconds of a read in the long run, given batches one after the other: over whole slices where
 /// the device stalls, from the end of one stall to the end of another; else over all but the
 /// beginning, which is not steady: throttled volumes grant a burst, drives wake up.
-#[must_use]
 pub fn steady(batches: &[Batch]) -> f64 {
     let stalls = stalls(batches);
     let steady = match (stalls.first(), stalls.last()) {
