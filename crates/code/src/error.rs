@@ -3,6 +3,7 @@
 use kiln_gf::GfError;
 
 /// Failure between a code spec and a finished chunk.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CodeError {
@@ -11,7 +12,6 @@ pub enum CodeError {
     Syntax {
         /// The spec as given.
         spec: String,
-        /// The mistake in it.
         reason: String,
     },
     /// No code of that name. An unknown code never silently becomes another one.
@@ -25,19 +25,15 @@ pub enum CodeError {
     /// The family has no such parameter.
     #[error("{family} has no parameter '{key}'; it takes: {known}")]
     UnknownKey {
-        /// The code family.
         family: String,
         /// The key as given.
         key: String,
-        /// All parameters of the family.
         known: String,
     },
     /// A parameter has a value that the family cannot work with.
     #[error("{family}: {key}={value} is not possible: {reason}")]
     BadValue {
-        /// The code family.
         family: String,
-        /// The parameter.
         key: String,
         /// The value as given.
         value: String,
@@ -55,7 +51,6 @@ pub enum CodeError {
     /// The parameters give no MDS code, or one larger than this library handles.
     #[error("{spec} is not possible: {reason}")]
     Unsupported {
-        /// The code asked for.
         spec: String,
         /// Why not, and what would be legal.
         reason: String,
@@ -63,15 +58,12 @@ pub enum CodeError {
     /// The sub-packetization would be larger than the limit.
     #[error("{spec} needs {alpha} sub-chunks a chunk (q={q}, t={t}), the limit is {limit}; {hint}")]
     AlphaTooLarge {
-        /// The code asked for.
         spec: String,
         /// The sub-packetization q^t, as text because it may not fit any integer.
         alpha: String,
         /// d - k + 1.
         q: usize,
-        /// Sections.
         t: usize,
-        /// The largest alpha allowed.
         limit: usize,
         /// The d that would fit.
         hint: String,
@@ -96,9 +88,7 @@ pub enum CodeError {
     /// A chunk index is out of range, given twice, or both lost and available.
     #[error("chunk {index} is {reason} (the code has chunks 0 to {last})")]
     BadChunk {
-        /// The index.
         index: usize,
-        /// The mistake in it.
         reason: &'static str,
         /// The highest index.
         last: usize,
@@ -106,7 +96,6 @@ pub enum CodeError {
     /// Buffers do not fit the operation.
     #[error("{what}: expected {expected}, got {got}")]
     Shape {
-        /// The buffers.
         what: &'static str,
         /// The expected number.
         expected: usize,
@@ -115,10 +104,7 @@ pub enum CodeError {
     },
     /// A schedule of XORs was asked of a DAG that multiplies.
     #[error("schedules order XORs, but this code multiplies by {coefficient}")]
-    Multiplies {
-        /// The first coefficient above one.
-        coefficient: u8,
-    },
+    Multiplies { coefficient: u8 },
     /// The field or a kernel refused.
     #[error(transparent)]
     Field(#[from] GfError),

@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 /// Failure of a function of this crate.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GfError {
@@ -19,7 +20,6 @@ pub enum GfError {
     /// The matrix to invert has no inverse.
     #[error("the {size} x {size} matrix is singular: its rank is only {rank}")]
     Singular {
-        /// Rows, and columns, of the matrix.
         size: usize,
         /// Its rank, less than `size`.
         rank: usize,
@@ -35,48 +35,32 @@ pub enum GfError {
     /// The exhaustive check would need too many steps.
     #[error("a {rows} x {cols} parity matrix has more than {limit} minors: too many to check")]
     TooLarge {
-        /// Rows of the matrix.
         rows: usize,
-        /// Columns of the matrix.
         cols: usize,
         /// Most minors that are checked.
         limit: u64,
     },
     /// A generator matrix does not exist for these parameters.
     #[error("matrix {generator} does not exist for k={k}, m={m}: legal is {legal}")]
-    Parameters {
-        /// Name of the generator.
-        generator: &'static str,
-        /// Data chunks asked for.
-        k: usize,
-        /// Parity chunks asked for.
-        m: usize,
-        /// The legal values.
-        legal: String,
-    },
+    Parameters { generator: &'static str, k: usize, m: usize, legal: String },
     /// A generator exists for these parameters but some losses of m chunks could not be decoded.
     #[error(
         "matrix {generator} is not MDS for k={k}, m={m}: parity rows {rows:?} x data columns \
          {cols:?} are singular; legal is {legal}"
     )]
     GeneratorNotMds {
-        /// Name of the generator.
         generator: &'static str,
-        /// Data chunks asked for.
         k: usize,
-        /// Parity chunks asked for.
         m: usize,
         /// Rows of a singular minor.
         rows: Vec<usize>,
         /// Columns of that minor.
         cols: Vec<usize>,
-        /// The legal values.
         legal: String,
     },
     /// No generator matrix has this name.
     #[error("unknown matrix {name:?}; known: {known}")]
     UnknownGenerator {
-        /// The name as given.
         name: String,
         /// All known names, separated by commas.
         known: String,
@@ -84,7 +68,6 @@ pub enum GfError {
     /// No kernel has this name.
     #[error("unknown kernel {name:?}; known: {known}")]
     UnknownKernel {
-        /// The name as given.
         name: String,
         /// All known names, separated by commas.
         known: String,
@@ -92,21 +75,13 @@ pub enum GfError {
     /// The kernel is known but this CPU cannot run it.
     #[error("kernel {name:?} does not run on this CPU; available here: {available}")]
     KernelUnavailable {
-        /// The name as given.
         name: String,
         /// Names of the kernels that run here, separated by commas.
         available: String,
     },
     /// An environment variable has a value that is not understood.
     #[error("{variable}: unknown value {value:?}; expected {expected}")]
-    Setting {
-        /// Name of the variable.
-        variable: &'static str,
-        /// The value as given.
-        value: String,
-        /// The values that are understood.
-        expected: &'static str,
-    },
+    Setting { variable: &'static str, value: String, expected: &'static str },
     /// The number of sources or destinations is not that of the matrix.
     #[error("expected {expected} {side}s as the matrix has, found {found}")]
     OperandCount {
@@ -114,7 +89,6 @@ pub enum GfError {
         side: &'static str,
         /// Columns (sources) or rows (destinations) of the matrix.
         expected: usize,
-        /// Operands given.
         found: usize,
     },
     /// Operands of one call differ in length.
@@ -122,7 +96,6 @@ pub enum GfError {
     OperandLength {
         /// "source" or "destination".
         side: &'static str,
-        /// Its index.
         index: usize,
         /// Bytes of the first operand.
         expected: usize,
@@ -134,9 +107,7 @@ pub enum GfError {
     OutOfBounds {
         /// "source" or "destination".
         side: &'static str,
-        /// Its index.
         index: usize,
-        /// The region named by the span.
         region: u32,
         /// Offset of the span in bytes.
         offset: usize,
@@ -147,48 +118,26 @@ pub enum GfError {
     },
     /// A destination lies in a region that was added for reading only.
     #[error("destination {index} lies in region {region}, which was added for reading only")]
-    ReadOnly {
-        /// Index of the destination.
-        index: usize,
-        /// The region named by the span.
-        region: u32,
-    },
+    ReadOnly { index: usize, region: u32 },
     /// A destination shares bytes with another operand.
     #[error("destination {index} overlaps {side} {other} in region {region}")]
     Overlap {
-        /// Index of the destination.
         index: usize,
         /// "source" or "destination".
         side: &'static str,
-        /// Its index.
         other: usize,
         /// The region both lie in.
         region: u32,
     },
     /// An operand of a block lies in a region of another kind than the block says.
     #[error("operand {index} of a block lies in region {region}, which is of another kind")]
-    WrongSide {
-        /// Index of the operand.
-        index: usize,
-        /// The region it lies in.
-        region: u32,
-    },
+    WrongSide { index: usize, region: u32 },
     /// A unit of an output or of scratch is read before anything is written to it.
     #[error("source {index} is unit {unit} of region {region}, which is not written before")]
-    Unwritten {
-        /// Index of the source.
-        index: usize,
-        /// The region.
-        region: u32,
-        /// The unit.
-        unit: u32,
-    },
+    Unwritten { index: usize, region: u32, unit: u32 },
     /// A buffer of this size cannot be allocated.
     #[error("no memory for a buffer of {len} bytes")]
-    NoMemory {
-        /// Bytes asked for.
-        len: usize,
-    },
+    NoMemory { len: usize },
 }
 
 impl GfError {

@@ -44,20 +44,17 @@ impl fmt::Display for NetOperation {
 }
 
 /// An error between nodes, with its place and a remedy.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetError {
     /// Bytes that are no frame of this protocol, or a frame at a time when it may not come. The
     /// connection is closed and nothing of the frame was acted upon.
     #[error("protocol: {what}")]
-    Protocol {
-        /// The broken rule.
-        what: String,
-    },
+    Protocol { what: String },
     /// The other side speaks other versions of the protocol.
     #[error("{place} speaks wire versions {theirs}, this program speaks {ours}")]
     Version {
-        /// The other side.
         place: String,
         /// Its versions.
         theirs: String,
@@ -67,52 +64,31 @@ pub enum NetError {
     /// An address or a file of the cluster key that cannot be used.
     #[error("{what:?} is refused: {why}")]
     Setup {
-        /// The text or file.
         what: String,
         /// The mistake, and the right form.
         why: String,
     },
     /// The other side is not who it should be, or we are not for it.
     #[error("{place} refused the connection: {why}")]
-    Refused {
-        /// The other side.
-        place: String,
-        /// Its reason.
-        why: String,
-    },
+    Refused { place: String, why: String },
     /// The connection could not be made, or broke.
     #[error("cannot {op} {place}: {source}")]
     Io {
-        /// The operation.
         op: NetOperation,
         /// The other side, or the file.
         place: String,
-        /// The reason given.
         #[source]
         source: io::Error,
     },
     /// No answer came in time.
     #[error("{place} did not answer {what} in time")]
-    Late {
-        /// The request.
-        what: String,
-        /// The other side.
-        place: String,
-    },
+    Late { what: String, place: String },
     /// The other side gave up a request, since it was told to or is too busy.
     #[error("{place} gave up {what}: {why}")]
-    GaveUp {
-        /// The request.
-        what: String,
-        /// The other side.
-        place: String,
-        /// Why.
-        why: String,
-    },
+    GaveUp { what: String, place: String, why: String },
     /// Only one may do it at a time, and another one does it.
     #[error("{what} already: by {by}, as {place} says; wait for its end, or end that one")]
     Taken {
-        /// The work.
         what: String,
         /// By whom, and for how long.
         by: String,
@@ -125,7 +101,6 @@ pub enum NetError {
          with smaller windows"
     )]
     Memory {
-        /// The request.
         what: String,
         /// Bytes that it takes at least.
         need: u64,

@@ -4,21 +4,13 @@ use kiln_code::CodeError;
 use kiln_code::dag::At;
 
 /// Failure between a DAG and a proven plan.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
     /// A number of the cluster snapshot makes no sense.
     #[error("node {node}: {what} is {value}; {expected}")]
-    Cluster {
-        /// Index of the node.
-        node: usize,
-        /// Name of the number.
-        what: &'static str,
-        /// The value as given.
-        value: f64,
-        /// The legal values.
-        expected: &'static str,
-    },
+    Cluster { node: usize, what: &'static str, value: f64, expected: &'static str },
     /// Too many nodes, chunks or vertices.
     #[error("{what}: {got}, the limit is {limit}")]
     TooMany {
@@ -32,7 +24,6 @@ pub enum PlanError {
     /// The DAG reads a chunk, or makes one, for which no node was named.
     #[error("no node is given for chunk {chunk}, which is {role}")]
     NoNode {
-        /// The chunk.
         chunk: usize,
         /// `read` or `rebuilt`.
         role: &'static str,
@@ -40,25 +31,17 @@ pub enum PlanError {
     /// A node's index is outside of the cluster.
     #[error("node {node} of {nodes}: {role}")]
     BadNode {
-        /// The node as given.
         node: usize,
-        /// Number of nodes of the cluster.
         nodes: usize,
         /// Role that it was given for.
         role: &'static str,
     },
     /// A stripe of a recovery cannot be planned.
     #[error("stripe {stripe}: {reason}")]
-    BadStripe {
-        /// Its place in the layout.
-        stripe: usize,
-        /// Why not.
-        reason: String,
-    },
+    BadStripe { stripe: usize, reason: String },
     /// A stripe has lost more than its code can rebuild.
     #[error("stripe {stripe}: {left} chunks are left, {needed} are needed: not recoverable")]
     NotRecoverable {
-        /// Its place in the layout.
         stripe: usize,
         /// Chunks that are left.
         left: usize,
@@ -68,7 +51,6 @@ pub enum PlanError {
     /// A strategy of that name is not known.
     #[error("unknown strategy '{name}'; known strategies: {known}")]
     UnknownStrategy {
-        /// The name as given.
         name: String,
         /// All names, comma separated.
         known: String,
@@ -83,34 +65,16 @@ pub enum PlanError {
     },
     /// The plan reads something that the repair does not.
     #[error("the plan reads sub-chunk {} of chunk {}, the repair does not", at.position, at.chunk)]
-    Reads {
-        /// The sub-chunk that is read.
-        at: At,
-    },
+    Reads { at: At },
     /// A node needs a piece in a round, and has not got it by then.
     #[error("node {node} needs piece {piece} in round {round} and has not got it")]
-    Missing {
-        /// Index of the node.
-        node: usize,
-        /// The piece.
-        piece: u32,
-        /// The round.
-        round: u32,
-    },
+    Missing { node: usize, piece: u32, round: u32 },
     /// The plan does not deliver a sub-chunk, delivers it twice, or to another node.
     #[error("sub-chunk {} of chunk {} is delivered {times} times", at.position, at.chunk)]
-    Delivery {
-        /// The sub-chunk.
-        at: At,
-        /// Number of times.
-        times: usize,
-    },
+    Delivery { at: At, times: usize },
     /// The plan computes something else than the repair.
     #[error("sub-chunk {} of chunk {} is computed wrongly", at.position, at.chunk)]
-    Wrong {
-        /// The sub-chunk.
-        at: At,
-    },
+    Wrong { at: At },
     /// The code's own error.
     #[error(transparent)]
     Code(#[from] CodeError),

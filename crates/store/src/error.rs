@@ -8,39 +8,30 @@ use crate::operation::Operation;
 /// Errors of stored bytes: the fault, the place, the remedy.
 ///
 /// `place` is the backend's place (a folder's path, say), `name` the file in it.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The operating system (or a fault injected by a test) refused an operation.
     #[error("cannot {op} {}: {source}", target(name, place))]
     Io {
-        /// The operation.
         op: Operation,
-        /// The backend's place.
         place: String,
         /// The file's name; empty when the place itself is meant.
         name: String,
-        /// The reason given.
         #[source]
         source: io::Error,
     },
     /// A file name that a backend must not follow.
     #[error("file name {name:?} is refused: {why}")]
-    BadName {
-        /// The name as given.
-        name: String,
-        /// The rule it breaks.
-        why: &'static str,
-    },
+    BadName { name: String, why: &'static str },
     /// A place of a kind that is not in the table of backends.
     #[error(
         "{place:?}: there are no places that begin with {scheme:?}; known: {known}; \
          a folder of that name is \"./{place}\""
     )]
     UnknownScheme {
-        /// The place as given.
         place: String,
-        /// Its scheme, `://` included.
         scheme: String,
         /// An example of each kind that would be accepted.
         known: String,
@@ -48,7 +39,6 @@ pub enum StoreError {
     /// A place of a known kind that cannot be used as it is written.
     #[error("{place:?} cannot be used: {why}")]
     BadPlace {
-        /// The place as given.
         place: String,
         /// The fault and the right form.
         why: String,
@@ -56,11 +46,9 @@ pub enum StoreError {
     /// A place cannot do what is needed; nothing was written.
     #[error("{place} cannot {lacks}, and {what} needs that; name another place, such as a folder")]
     Incapable {
-        /// The backend's place.
         place: String,
         /// The missing capability.
         lacks: Capability,
-        /// The operation that needs it.
         what: String,
     },
     /// The place is in a file system that cannot lock it: two writers at once could not be kept
@@ -70,80 +58,43 @@ pub enum StoreError {
          file system that cannot is better served by kiln agent on the machine with the disk"
     )]
     NoLocks {
-        /// The backend's place.
         place: String,
-        /// The reason given.
         #[source]
         source: io::Error,
     },
     /// Another writer took a log over: what this one writes to it counts for nothing.
     #[error("{name:?} in {place} was taken over by another writer; nothing more can be written")]
-    Fenced {
-        /// The backend's place.
-        place: String,
-        /// The log's name.
-        name: String,
-    },
+    Fenced { place: String, name: String },
     /// A log has a writer that lives.
     #[error("{name:?} in {place} is in use by {}", holder.as_deref().unwrap_or("its writer"))]
     InUse {
-        /// The backend's place.
         place: String,
-        /// The log's name.
         name: String,
         /// Its writer, as far as that is known.
         holder: Option<String>,
     },
     /// A field of a shard's description lies outside its limits.
     #[error("shard field {field} = {value} is refused: must be {limit}")]
-    BadField {
-        /// The field of [`crate::ShardInfo`].
-        field: &'static str,
-        /// Its value.
-        value: String,
-        /// The accepted values.
-        limit: String,
-    },
+    BadField { field: &'static str, value: String, limit: String },
     /// The file is no shard at all.
     #[error("{name:?} in {place} is not a kiln shard: {why}")]
-    NotAShard {
-        /// The backend's place.
-        place: String,
-        /// The file's name.
-        name: String,
-        /// The missing part.
-        why: String,
-    },
+    NotAShard { place: String, name: String, why: String },
     /// The shard was written by a later version of the format.
     #[error("{name:?} in {place} has shard format {found}, this program reads {supported}")]
-    Version {
-        /// The backend's place.
-        place: String,
-        /// The file's name.
-        name: String,
-        /// The version found.
-        found: u16,
-        /// The latest version understood.
-        supported: u16,
-    },
+    Version { place: String, name: String, found: u16, supported: u16 },
     /// A part of the file other than chunk data is wrong.
     #[error("{name:?} in {place} is damaged: {part}: {what}")]
     Damaged {
-        /// The backend's place.
         place: String,
-        /// The file's name.
         name: String,
         /// Part of the file: "header", "trailer", "table of segment 3".
         part: String,
-        /// The fault.
         what: String,
     },
     /// Sub-chunks whose bytes do not have their recorded checksums.
     #[error("{name:?} in {place} is damaged: stripe {stripe}, sub-chunks {subs:?}")]
     BadSubChunks {
-        /// The backend's place.
         place: String,
-        /// The file's name.
         name: String,
         /// The stripe, counted from 0.
         stripe: u64,
@@ -153,9 +104,7 @@ pub enum StoreError {
     /// The file ends before the bytes that were asked for.
     #[error("{name:?} in {place} is truncated: {need} bytes needed, {have} present")]
     Truncated {
-        /// The backend's place.
         place: String,
-        /// The file's name.
         name: String,
         /// Length in bytes that the file should at least have.
         need: u64,
@@ -165,31 +114,17 @@ pub enum StoreError {
     /// A rebuilt shard is not the one that was recorded; it must not be put in place.
     #[error("{name:?} in {place}: {}; it was not put in place", why_other(*written))]
     Mismatch {
-        /// The backend's place.
         place: String,
-        /// The file's name.
         name: String,
         /// It was right when it was written: its place returns something else.
         written: bool,
     },
     /// The shard of a streamed object lost its trailer, and with it the object's size.
     #[error("{name:?} in {place} does not say the object's size; take it from another shard")]
-    SizeUnknown {
-        /// The backend's place.
-        place: String,
-        /// The file's name.
-        name: String,
-    },
+    SizeUnknown { place: String, name: String },
     /// The caller broke this crate's contract; the message says which rule.
     #[error("{op} on {name:?}: {what}")]
-    Misuse {
-        /// The function called.
-        op: &'static str,
-        /// The file's name.
-        name: String,
-        /// The rule.
-        what: String,
-    },
+    Misuse { op: &'static str, name: String, what: String },
 }
 
 /// Names the target of an operation: a file, or the whole place.

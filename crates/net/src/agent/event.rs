@@ -12,50 +12,28 @@ use crate::proto::assignment::Assignment;
 use crate::task::Fragment;
 
 /// An input of the state machine.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug)]
 pub enum Event {
     /// A connection was accepted (and, with TLS, has shown the cluster's key).
     Connected {
-        /// Its number.
         connection: ConnectionId,
         /// A number drawn at random for it.
         session: u64,
-        /// The peer.
         peer: PeerInfo,
     },
     /// A frame arrived.
-    Frame {
-        /// On this connection.
-        connection: ConnectionId,
-        /// The frame.
-        frame: Frame,
-    },
+    Frame { connection: ConnectionId, frame: Frame },
     /// The last bytes of the reply to a request were handed to the system.
-    Sent {
-        /// On this connection.
-        connection: ConnectionId,
-        /// The request.
-        request: u64,
-    },
+    Sent { connection: ConnectionId, request: u64 },
     /// A connection ended.
-    Closed {
-        /// Its number.
-        connection: ConnectionId,
-    },
+    Closed { connection: ConnectionId },
     /// A disk job ended.
-    Finished {
-        /// Its number.
-        job: JobId,
-        /// The outcome.
-        outcome: Result<DiskDone, StoreError>,
-    },
+    Finished { job: JobId, outcome: Result<DiskDone, StoreError> },
     /// Fragments were answered by their receiver, or not.
     Pushed {
-        /// The task.
         task: TaskId,
-        /// Address of the receiver.
         address: String,
-        /// The fragments.
         fragments: Vec<Fragment>,
         /// Says whether they were taken, and below which window there is room for more.
         answer: Result<u64>,
@@ -65,53 +43,25 @@ pub enum Event {
 }
 
 /// An action for the caller.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug)]
 pub enum Action {
     /// Send a frame.
-    Send {
-        /// On this connection.
-        connection: ConnectionId,
-        /// With this session.
-        session: u64,
-        /// The frame.
-        frame: Frame,
-    },
+    Send { connection: ConnectionId, session: u64, frame: Frame },
     /// Close a connection after what was sent.
-    Close {
-        /// Its number.
-        connection: ConnectionId,
-        /// Why, for the log.
-        why: String,
-    },
+    Close { connection: ConnectionId, why: String },
     /// Do this on the disk, then report [`Event::Finished`].
-    Start {
-        /// Number of the job.
-        job: JobId,
-        /// An action for the caller.
-        work: Disk,
-    },
+    Start { job: JobId, work: Disk },
     /// Send fragments of one window to another agent, then report [`Event::Pushed`].
-    Push {
-        /// The task.
-        task: TaskId,
-        /// Address of the receiver.
-        address: String,
-        /// The fragments, at least one.
-        fragments: Vec<Fragment>,
-    },
+    Push { task: TaskId, address: String, fragments: Vec<Fragment> },
     /// Forget what is open for a task.
-    Forget {
-        /// The task.
-        task: TaskId,
-    },
+    Forget { task: TaskId },
     /// Forget an open file or lock; nothing is reported.
-    Drop {
-        /// The slot to forget.
-        slot: Slot,
-    },
+    Drop { slot: Slot },
 }
 
 /// One operation of a [`kiln_store::Backend`].
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Disk {
     /// A page of the names after this one; as many as fit half of the largest body.
@@ -125,139 +75,61 @@ pub enum Disk {
     Open {
         /// The open file's number from now on.
         slot: Slot,
-        /// Its name.
         name: String,
     },
     /// Read.
-    Read {
-        /// The open file.
-        slot: Slot,
-        /// The first byte.
-        offset: u64,
-        /// Number of bytes.
-        len: u32,
-    },
+    Read { slot: Slot, offset: u64, len: u32 },
     /// Open for appending.
     Append {
         /// The open file's number from now on.
         slot: Slot,
-        /// Its name.
         name: String,
         /// Length to cut it to.
         at: u64,
     },
     /// Append.
-    Write {
-        /// The open file.
-        slot: Slot,
-        /// The bytes.
-        bytes: Bytes,
-    },
+    Write { slot: Slot, bytes: Bytes },
     /// Make a log and open it.
     CreateLog {
         /// The log's number from now on.
         slot: Slot,
-        /// Its name.
         name: String,
         /// Its length in bytes.
         size: u64,
     },
     /// Write to a log.
-    WriteAt {
-        /// The log.
-        slot: Slot,
-        /// The first byte.
-        offset: u64,
-        /// The bytes.
-        bytes: Bytes,
-    },
+    WriteAt { slot: Slot, offset: u64, bytes: Bytes },
     /// Take a log from its writer.
     CloseLog {
-        /// Its name.
         name: String,
-        /// Its name from now on.
         to: String,
         /// Even if its writer lives.
         force: bool,
     },
     /// Make appended bytes, or what was written to a log, durable.
-    Sync {
-        /// The open file.
-        slot: Slot,
-    },
+    Sync { slot: Slot },
     /// Rename.
-    Rename {
-        /// Old name.
-        from: String,
-        /// New name.
-        to: String,
-    },
+    Rename { from: String, to: String },
     /// Remove.
-    Remove {
-        /// Name.
-        name: String,
-    },
+    Remove { name: String },
     /// See where a file's bytes are.
-    Locate {
-        /// Name.
-        name: String,
-    },
+    Locate { name: String },
     /// Copy a file to where the place's bytes belong.
-    CopyHome {
-        /// Name.
-        from: String,
-        /// Name of the copy.
-        to: String,
-    },
+    CopyHome { from: String, to: String },
     /// Open and compile what a task needs.
-    Prepare {
-        /// The task.
-        task: TaskId,
-        /// Its assignment.
-        spec: Arc<Assignment>,
-    },
+    Prepare { task: TaskId, spec: Arc<Assignment> },
     /// Read and verify the pieces of a window.
-    Load {
-        /// The task.
-        task: TaskId,
-        /// The window.
-        window: u64,
-    },
+    Load { task: TaskId, window: u64 },
     /// Run the program of a round.
-    Compute {
-        /// The task.
-        task: TaskId,
-        /// The window.
-        window: u64,
-        /// The round, by rank.
-        round: usize,
-        /// Its inputs.
-        inputs: Vec<Bytes>,
-    },
+    Compute { task: TaskId, window: u64, round: usize, inputs: Vec<Bytes> },
     /// Keep what a round persists.
-    Persist {
-        /// The task.
-        task: TaskId,
-        /// The window.
-        window: u64,
-        /// The round, by rank.
-        round: usize,
-        /// The pieces.
-        pieces: Vec<Bytes>,
-    },
+    Persist { task: TaskId, window: u64, round: usize, pieces: Vec<Bytes> },
     /// Complete and verify what was written.
-    Finish {
-        /// The task.
-        task: TaskId,
-    },
+    Finish { task: TaskId },
     /// Put it in place.
-    Commit {
-        /// The task.
-        task: TaskId,
-    },
+    Commit { task: TaskId },
     /// See how much of an unfinished shard is sound.
     Resume {
-        /// Name of the part.
         part: String,
         /// The header that it must have.
         info: Box<ShardInfo>,
@@ -270,15 +142,11 @@ pub enum Disk {
 }
 
 /// The result of a disk job.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskDone {
     /// A page of names.
-    Names {
-        /// The names, ascending.
-        names: Vec<String>,
-        /// Says whether there are more.
-        more: bool,
-    },
+    Names { names: Vec<String>, more: bool },
     /// Free and total room; `None`: the place cannot tell.
     Room(Option<Space>),
     /// Location of a file's bytes.
@@ -295,26 +163,15 @@ pub enum DiskDone {
     /// A task is ready.
     Prepared,
     /// Pieces of a window.
-    Loaded {
-        /// The window.
-        window: u64,
-        /// The pieces with their numbers.
-        pieces: Vec<(u32, Bytes)>,
-    },
+    Loaded { window: u64, pieces: Vec<(u32, Bytes)> },
     /// Pieces that a round computed.
     Computed {
-        /// The window.
         window: u64,
         /// The pieces, in the round's order.
         made: Vec<Bytes>,
     },
     /// Something is kept.
-    Persisted {
-        /// The window.
-        window: u64,
-        /// Number of bytes.
-        bytes: u64,
-    },
+    Persisted { window: u64, bytes: u64 },
     /// The shards of a task are complete and verified.
     TaskFinished,
     /// Stripes of an unfinished shard that are sound.

@@ -27,9 +27,10 @@ const POSITIONS_MAX: usize = 1 << 24;
 
 macro_rules! records {
     ($($(#[doc = $doc:literal])* $name:ident {
-        $($(#[doc = $field_doc:literal])* $field:ident: $type:ty,)*
+        $($(#[doc = $field_doc:literal])* $field:ident: $type:ty),* $(,)?
     })*) => {$(
         $(#[doc = $doc])*
+        #[allow(missing_docs)] // of fields that their names describe
         #[derive(Debug, Clone, PartialEq, Eq, Default)]
         pub struct $name {
             $($(#[doc = $field_doc])* pub $field: $type,)*
@@ -52,7 +53,6 @@ macro_rules! records {
 records! {
     /// The address of another node.
     Peer {
-        /// Its number in the plan.
         node: u32,
         /// Its address, as [`crate::Address`] reads it.
         address: String,
@@ -61,7 +61,6 @@ records! {
     SourceFile {
         /// The chunk, which is the shard's index.
         chunk: u32,
-        /// Name of its file.
         name: String,
     }
     /// A shard that the node writes.
@@ -75,19 +74,14 @@ records! {
     }
     /// The header fields that all shards of the run share.
     Geometry {
-        /// The code.
         spec: String,
-        /// The object.
         object: String,
-        /// The encode run.
         run: [u8; 16],
-        /// Fingerprint of the input.
         source: [u8; 16],
         /// Data chunks.
         k: u16,
         /// All chunks.
         n: u16,
-        /// Sub-chunks of a chunk.
         alpha: u32,
         /// Bytes of a sub-chunk.
         sub_chunk: u32,
@@ -101,9 +95,7 @@ records! {
     }
     /// The header of one fragment in a bundle.
     FragmentHeader {
-        /// The piece.
         piece: u32,
-        /// Offset in the piece.
         at: u32,
         /// Bytes of the whole piece.
         total: u32,
@@ -112,16 +104,13 @@ records! {
     }
     /// A run of positions.
     Run {
-        /// The first.
         start: u32,
         /// One after the last.
         end: u32,
     }
     /// Sub-chunks that are made and used together.
     PieceInfo {
-        /// Its number in the plan.
         id: u32,
-        /// Their number.
         sub_chunks: u32,
         /// The chunk that it is read from; without runs none.
         chunk: u32,
@@ -129,63 +118,41 @@ records! {
         runs: Vec<Run>,
     }
     /// A vertex that is read or made.
-    Place {
-        /// The piece.
-        chunk: u32,
-        /// The sub-chunk of it.
-        position: u32,
-    }
+    Place { chunk: u32, position: u32 }
     /// A matrix over GF(2^8).
     MatrixInfo {
-        /// Rows.
         rows: u32,
         /// Row by row.
         entries: Vec<u8>,
     }
     /// A group of vertices from the same sources.
     StepInfo {
-        /// Index of the matrix.
         matrix: u32,
         /// Vertices: inputs first, then what steps made, in their order.
         sources: Vec<u32>,
     }
     /// An output of a DAG.
-    OutputInfo {
-        /// The vertex.
-        at: Place,
-        /// The vertex.
-        vertex: u32,
-    }
+    OutputInfo { at: Place, vertex: u32 }
     /// A DAG.
     DagInfo {
         /// Its inputs, ascending.
         inputs: Vec<Place>,
-        /// Its matrices.
         matrices: Vec<MatrixInfo>,
         /// Its steps, sources before users.
         steps: Vec<StepInfo>,
-        /// Its outputs.
         outputs: Vec<OutputInfo>,
     }
     /// A piece and who gets it.
-    SendInfo {
-        /// The piece.
-        piece: u32,
-        /// The node.
-        to: u32,
-    }
+    SendInfo { piece: u32, to: u32 }
     /// Sub-chunks that are kept.
     PersistInfo {
-        /// The piece.
         piece: u32,
-        /// The chunk.
         chunk: u32,
         /// Position of each of its sub-chunks.
         positions: Vec<u32>,
     }
     /// A round of a node's work, as in `kiln_plan`.
     RoundInfo {
-        /// Pieces read from disk.
         reads: Vec<u32>,
         /// Pieces waited for.
         receives: Vec<u32>,
@@ -202,9 +169,7 @@ records! {
     }
     /// The share of one node.
     Assignment {
-        /// Its number in the plan.
         me: u32,
-        /// The first stripe.
         first: u64,
         /// One after the last stripe.
         end: u64,
@@ -214,19 +179,12 @@ records! {
         windows: u32,
         /// Bytes a second that the node may send or receive for this; 0: no limit.
         rate: u64,
-        /// The run of the object.
         geometry: Geometry,
-        /// The nodes that it sends to.
         peers: Vec<Peer>,
-        /// Shards that it reads.
         sources: Vec<SourceFile>,
-        /// Shards that it writes.
         targets: Vec<TargetFile>,
-        /// All pieces that its rounds name.
         pieces: Vec<PieceInfo>,
-        /// Its work.
         rounds: Vec<RoundInfo>,
-        /// The run that a recode reads.
         from: OldRun,
     }
 }

@@ -17,9 +17,10 @@ pub enum Role {
 
 macro_rules! messages {
     ($($(#[doc = $doc:literal])* $number:literal $role:ident $name:ident {
-        $($(#[doc = $field_doc:literal])* $field:ident: $type:ty,)*
+        $($(#[doc = $field_doc:literal])* $field:ident: $type:ty),* $(,)?
     })*) => {
         /// A message of the protocol.
+        #[allow(missing_docs)] // of fields that their names describe
         #[derive(Debug, Clone, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum Message {
@@ -108,21 +109,15 @@ messages! {
     }
     /// A page of names, ascending.
     4 Reply Names {
-        /// The names.
         names: Vec<String>,
         /// Says whether there are more.
         more: bool,
     }
     /// Opens a file for reading.
-    5 Request Open {
-        /// Its name.
-        name: String,
-    }
+    5 Request Open { name: String }
     /// Reads from an open file.
     6 Request Read {
-        /// The open file.
         handle: u32,
-        /// The first byte.
         offset: u64,
         /// Bytes wanted, at most the largest payload.
         len: u32,
@@ -131,7 +126,6 @@ messages! {
     7 Reply Data {}
     /// Opens a file for appending, as the contract of backends says.
     8 Request Append {
-        /// Its name.
         name: String,
         /// Length to which it is cut.
         at: u64,
@@ -140,38 +134,22 @@ messages! {
     9 Reply Opened {
         /// The number by which later requests of this connection name it.
         handle: u32,
-        /// Length of the file in bytes.
         len: u64,
     }
     /// Appends the payload. Writes to one handle are done in the order in which they arrive.
     10 Request Write {
-        /// The open file.
         handle: u32,
         /// Its length before; a write that does not fit the end is refused.
         at: u64,
     }
     /// Makes all bytes appended so far durable.
-    11 Request Sync {
-        /// The open file.
-        handle: u32,
-    }
+    11 Request Sync { handle: u32 }
     /// Closes a file, or gives a lock back.
-    12 Request Close {
-        /// The open file.
-        handle: u32,
-    }
+    12 Request Close { handle: u32 }
     /// Renames a file, durably.
-    13 Request Rename {
-        /// Its name.
-        from: String,
-        /// Its new name.
-        to: String,
-    }
+    13 Request Rename { from: String, to: String }
     /// Removes a file, durably.
-    14 Request Remove {
-        /// Its name.
-        name: String,
-    }
+    14 Request Remove { name: String }
     /// Locks the place against other writers; answered by `Opened` or, without `wait`, `Busy`
     /// (from version 2 on `Held`).
     15 Request Lock {
@@ -188,7 +166,6 @@ messages! {
         kind: u8,
         /// The operation that failed, as a verb.
         op: String,
-        /// The file.
         name: String,
         /// The reason, for people.
         text: String,
@@ -199,43 +176,20 @@ messages! {
     }
     /// The reply to a request is no longer wanted. Has no reply of its own; the request is still
     /// answered, by `Failed` or by what was done before this came.
-    19 Request Cancel {
-        /// The request.
-        request: u64,
-    }
+    19 Request Cancel { request: u64 }
     /// Is anybody there?
     20 Request Ping {}
-    /// A piece of a node's share of a placed repair, as payload; pieces come in order.
-    21 Request Assign {
-        /// The task.
-        task: [u8; 16],
-        /// Offset of the piece.
-        at: u64,
-        /// Bytes of the whole assignment.
-        total: u64,
-    }
+    /// A piece of a node's share of a placed repair, as payload, from byte `at` of `total` on;
+    /// pieces come in order.
+    21 Request Assign { task: [u8; 16], at: u64, total: u64 }
     /// Begins a task that is assigned.
-    22 Request Start {
-        /// The task.
-        task: [u8; 16],
-    }
-    /// A piece of the plan, or a part of one, as payload; answered by `Taken`. Without payload it
-    /// asks for room: it is answered when there is some for its window, or after a while.
-    23 Request Push {
-        /// The task.
-        task: [u8; 16],
-        /// The window.
-        window: u64,
-        /// The piece.
-        piece: u32,
-        /// Offset of the payload in the piece.
-        at: u32,
-        /// Bytes of the whole piece.
-        total: u32,
-    }
+    22 Request Start { task: [u8; 16] }
+    /// A piece of the plan of `total` bytes, or a part of one from byte `at` on, as payload;
+    /// answered by `Taken`. Without payload it asks for room: it is answered when there is some
+    /// for its window, or after a while.
+    23 Request Push { task: [u8; 16], window: u64, piece: u32, at: u32, total: u32 }
     /// Asks how far a task is; answered when it has ended, or after a while.
     24 Request Watch {
-        /// The task.
         task: [u8; 16],
         /// Windows done, as known.
         seen: u64,
@@ -244,25 +198,17 @@ messages! {
     }
     /// The progress of a task.
     25 Reply Progress {
-        /// Its state.
         state: TaskState,
-        /// Windows done.
         done: u64,
-        /// Windows in all.
         total: u64,
-        /// Bytes read from disk.
         read: u64,
-        /// Bytes sent.
         sent: u64,
-        /// Bytes received.
         received: u64,
         /// Bytes of rebuilt chunks kept.
         written: u64,
-        /// Why it failed.
         text: String,
         /// The node that could not be reached.
         peer: Option<u32>,
-        /// The chunk that is damaged.
         chunk: Option<u32>,
         /// The stripe in which it is damaged.
         stripe: u64,
@@ -270,18 +216,11 @@ messages! {
         waits: bool,
     }
     /// Puts the verified result of a task in place.
-    26 Request Commit {
-        /// The task.
-        task: [u8; 16],
-    }
+    26 Request Commit { task: [u8; 16] }
     /// Forgets a task.
-    27 Request Abort {
-        /// The task.
-        task: [u8; 16],
-    }
+    27 Request Abort { task: [u8; 16] }
     /// Changes a task's limit of bytes a second (0: none).
     28 Request Throttle {
-        /// The task.
         task: [u8; 16],
         /// Bytes a second.
         rate: u64,
@@ -291,7 +230,6 @@ messages! {
     29 Request Resume {
         /// Name of the part.
         part: String,
-        /// Index of the shard.
         chunk: u32,
         /// The header that it must have.
         geometry: Box<Geometry>,
@@ -304,9 +242,7 @@ messages! {
     /// Several pieces of a window, or parts of them, one after the other as payload; answered by
     /// `Taken`. Small pieces would else cost more frames and answers than they are worth.
     31 Request Bundle {
-        /// The task.
         task: [u8; 16],
-        /// The window.
         window: u64,
         /// Fragments of the payload, in its order; together as long as the payload.
         headers: Vec<FragmentHeader>,
@@ -319,7 +255,6 @@ messages! {
     /// Asks for pieces that a task has for a node that cannot be sent to: a reader of a lost chunk,
     /// which no agent could connect to. Answered when there is something for it, or after a second.
     33 Request Fetch {
-        /// The task.
         task: [u8; 16],
         /// Only windows below this one; a later and larger number holds for questions that still
         /// wait too.
@@ -330,7 +265,6 @@ messages! {
     /// Pieces of one window, or parts of them, one after the other as payload; nothing when there
     /// is none yet. They are not sent again.
     34 Reply Fetched {
-        /// The window.
         window: u64,
         /// Fragments of the payload, in its order; together as long as the payload.
         headers: Vec<FragmentHeader>,
@@ -338,7 +272,6 @@ messages! {
     /// Takes a name for as long as the connection lasts, or until it is closed: for what only one
     /// may do at a time. Answered by `Opened` or `Held`.
     35 Request Claim {
-        /// The name.
         name: String,
         /// Drawn at random by who claims, so that on a new connection it gets the name again
         /// although the end of its old one is not known yet.
@@ -362,25 +295,14 @@ messages! {
         /// Bytes that can still be written.
         free: u64,
     }
-    /// Makes a log: a file of its full length that this connection writes in place, until the
+    /// Makes a log: a file of `size` bytes that this connection writes in place, until the
     /// connection ends or another client closes it.
-    39 Request CreateLog {
-        /// Its name.
-        name: String,
-        /// Its length in bytes.
-        size: u64,
-    }
+    39 Request CreateLog { name: String, size: u64 }
     /// Writes the payload at an offset of a log. Writes and syncs of one handle are done in the
     /// order in which they arrive.
-    40 Request WriteAt {
-        /// The log.
-        handle: u32,
-        /// The first byte.
-        offset: u64,
-    }
+    40 Request WriteAt { handle: u32, offset: u64 }
     /// Takes a log from its writer, whose syncs fail from then on.
     41 Request CloseLog {
-        /// Its name.
         name: String,
         /// Its name from now on.
         to: String,
@@ -388,10 +310,7 @@ messages! {
         force: bool,
     }
     /// Asks where a file's bytes are, for places whose server may move them without being asked.
-    42 Request Locate {
-        /// Its name.
-        name: String,
-    }
+    42 Request Locate { name: String }
     /// Their location.
     43 Reply Located {
         /// 0: no server of this place moves files; 1: where they belong; 2: elsewhere.
@@ -401,16 +320,13 @@ messages! {
     }
     /// Copies a file to a new name, its bytes where the place's belong, and reads the copy back.
     44 Request CopyHome {
-        /// Its name.
         from: String,
         /// Name of the copy.
         to: String,
     }
     /// As `WriteAt`, with zeros after the payload, which need not travel.
     45 Request WritePadded {
-        /// The log.
         handle: u32,
-        /// The first byte.
         offset: u64,
         /// Number of zeros, at most [`PADDING_MAX`](super::PADDING_MAX).
         zeros: u32,

@@ -102,50 +102,23 @@ pub(crate) fn check_name(name: &str) -> Result<()> {
     Err(PoolError::Usage { what: format!("object name {shown:?} {why}; give another name") })
 }
 
-/// A file of a pool on a node, as its name tells.
+/// A file of a pool on a node, as its name tells. `run` is the encode run of the object's data;
+/// times are in ms since 1970.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum NodeFile {
     /// `KEY.manifest`: a copy of the object's manifest.
-    Manifest {
-        /// The object.
-        key: Key,
-    },
+    Manifest { key: Key },
     /// `.KEY.RUN.STARTED.manifest.part`: one being written.
-    ManifestPart {
-        /// The object.
-        key: Key,
-        /// Identity of the data it describes.
-        run: [u8; 16],
-        /// When its writer began, in ms since 1970.
-        started: u64,
-    },
+    ManifestPart { key: Key, run: [u8; 16], started: u64 },
     /// `KEY.RUN.INDEX.kiln`: a shard in place.
-    Shard {
-        /// The object.
-        key: Key,
-        /// Identity of the encode run.
-        run: [u8; 16],
-        /// Index of the shard.
-        index: u16,
-    },
+    Shard { key: Key, run: [u8; 16], index: u16 },
     /// `.KEY.RUN.INDEX.kiln.STARTED.part`: a shard that a put is writing.
-    ShardPart {
-        /// The object.
-        key: Key,
-        /// Identity of the encode run.
-        run: [u8; 16],
-        /// Index of the shard.
-        index: u16,
-        /// When its writer began, in ms since 1970.
-        started: u64,
-    },
+    ShardPart { key: Key, run: [u8; 16], index: u16, started: u64 },
     /// `.KEY.RUN.INDEX.kiln.BY.repair.part`: a shard that a repair is writing.
     RepairPart {
-        /// The object.
         key: Key,
-        /// Identity of the encode run.
         run: [u8; 16],
-        /// Index of the shard.
         index: u16,
         /// Number of the repairer, see [`crate::PoolConfig::repairer`]; 0 is not in the name.
         by: u64,
@@ -153,32 +126,16 @@ pub enum NodeFile {
     /// `.KEY.RUN.DAMAGE.kiln.damaged`, empty: a scrub found this damage, and no repair has mended
     /// it yet. Surveys by any client count it.
     Damaged {
-        /// The object.
         key: Key,
-        /// Identity of the encode run.
         run: [u8; 16],
         /// The shard, or the manifest, as [`crate::Index::set_damage`] numbers them.
         index: u16,
     },
     /// `.KEY.RUN.INDEX.kiln.SINCE.quarantine`: a shard that nothing seems to need, kept for a
     /// while.
-    QuarantinedShard {
-        /// The object.
-        key: Key,
-        /// Identity of the encode run.
-        run: [u8; 16],
-        /// Index of the shard.
-        index: u16,
-        /// When a scrub found it, in ms since 1970.
-        since: u64,
-    },
+    QuarantinedShard { key: Key, run: [u8; 16], index: u16, since: u64 },
     /// `.KEY.manifest.SINCE.quarantine`: a manifest where no reader looks for it.
-    QuarantinedManifest {
-        /// The object.
-        key: Key,
-        /// When a scrub found it, in ms since 1970.
-        since: u64,
-    },
+    QuarantinedManifest { key: Key, since: u64 },
 }
 
 impl NodeFile {

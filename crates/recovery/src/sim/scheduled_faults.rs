@@ -12,11 +12,11 @@ pub struct ScheduledFault {
 }
 
 /// Kinds of scheduled faults.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum What {
     /// A host loses power and comes back after so long, if ever; its disk keeps what it must.
     Crash {
-        /// The host.
         host: usize,
         /// `None`: it stays away until all is healed.
         back: Option<Duration>,
@@ -24,7 +24,6 @@ pub enum What {
     /// A host's agent is exchanged for one of another release, which speaks versions of the
     /// protocol up to this one: an upgrade, or a rollback.
     Exchange {
-        /// The host.
         host: usize,
         /// The latest version that it speaks.
         version: u8,
@@ -32,58 +31,29 @@ pub enum What {
     /// All hosts lose power at once and come back after moments of their own.
     Outage,
     /// A host cannot be reached for so long, without an error.
-    Cut {
-        /// The host.
-        host: usize,
-        /// Its duration.
-        time: Duration,
-    },
+    Cut { host: usize, time: Duration },
     /// A client reaches no host for so long.
-    CutClient {
-        /// The client.
-        client: usize,
-        /// Its duration.
-        time: Duration,
-    },
+    CutClient { client: usize, time: Duration },
     /// A client's process ends.
-    Kill {
-        /// The client.
-        client: usize,
-    },
+    Kill { client: usize },
     /// A disk has room for so many more bytes.
-    Full {
-        /// The host.
-        host: usize,
-        /// The room.
-        bytes: u64,
-    },
+    Full { host: usize, bytes: u64 },
     /// A disk takes so many times longer.
     SlowNodes {
-        /// The host.
         host: usize,
         /// Factor by which it is slower.
         factor: u64,
     },
     /// So many of a thousand jobs of a disk fail.
     Sick {
-        /// The host.
         host: usize,
         /// Failures in a thousand.
         per_mille: u64,
     },
     /// Bits of every other file of the pool on a host flip.
-    Rot {
-        /// The host.
-        host: usize,
-    },
+    Rot { host: usize },
     /// A host is gone with its disk.
-    Lose {
-        /// The host.
-        host: usize,
-    },
+    Lose { host: usize },
     /// A disk that loses what it reported as durable, and returns flipped bits now and then.
-    Lie {
-        /// The host.
-        host: usize,
-    },
+    Lie { host: usize },
 }
