@@ -64,9 +64,6 @@ impl Codec {
 impl Codec {
     /// The share of the patterns of `failures` lost chunks that can be rebuilt, without a plan for
     /// each: of all of them or a sample, as in [`Codec::average_cost`].
-    ///
-    /// # Errors
-    /// Only an internal one.
     pub fn survived(&self, failures: usize, seed: u64) -> Result<f64, CodeError> {
         let (mut patterns, mut survived) = (0_u64, 0_u64);
         self.each_pattern(failures, seed, |lost| {

@@ -190,9 +190,6 @@ impl Codec {
     }
 
     /// Encoding as a plan: all parity is lost, the data chunks are the helpers.
-    ///
-    /// # Errors
-    /// Only an internal one.
     pub fn encode_plan(&self) -> Result<Arc<RepairPlan>, CodeError> {
         self.encode_ready().cloned()
     }

@@ -20,9 +20,6 @@ pub struct CodingCost {
 
 impl Codec {
     /// Counts the operations of an encode and of an update.
-    ///
-    /// # Errors
-    /// Only an internal one.
     pub fn coding_cost(&self) -> Result<CodingCost, CodeError> {
         let plan = self.encode_plan()?;
         let dag = plan.dag();

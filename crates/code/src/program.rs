@@ -169,9 +169,6 @@ impl Program {
     /// Compiles a DAG for a kernel. Input buffer i holds what is read of the i-th chunk of
     /// [`Dag::reads`], output buffer j what is computed for the j-th chunk of the outputs,
     /// positions ascending in both.
-    ///
-    /// # Errors
-    /// Only an internal one.
     pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program, CodeError> {
         let alone = |cached| Ok(Program { cached, memory: [None, None], packets: None });
         if dag.work().0 == 0

@@ -208,9 +208,6 @@ impl ClusterKey {
 
     /// Returns the TLS settings of a page for people: with a certificate of this key, and without
     /// one of its clients.
-    ///
-    /// # Errors
-    /// No certificate can be made.
     pub fn page_server(&self) -> Result<Arc<ServerConfig>> {
         let failed = |why: String| NetError::Setup { what: self.keys.file.clone(), why };
         let (leaf, key) = self.keys.source.leaf().map_err(failed)?;

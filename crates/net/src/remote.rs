@@ -92,9 +92,6 @@ impl fmt::Debug for Network {
 
 impl Network {
     /// A network with the cluster's key and `threads` threads (at least 1) for its connections.
-    ///
-    /// # Errors
-    /// The system gives no threads.
     pub fn new(key: Option<ClusterKey>, threads: usize) -> Result<Network> {
         let failed = |source| NetError::Io {
             op: NetOperation::Start,

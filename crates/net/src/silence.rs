@@ -155,9 +155,6 @@ impl Greetings {
     }
 
     /// Refuses to ask an agent that was silent a moment ago.
-    ///
-    /// # Errors
-    /// It was.
     pub fn check(&self, address: &str) -> io::Result<()> {
         let is_recent = |since: &Instant| since.elapsed() < REMEMBERED;
         match self.state().silent.get(address).is_some_and(is_recent) {

@@ -156,9 +156,6 @@ pub struct Task {
 
 impl Task {
     /// A task for an assignment that was checked.
-    ///
-    /// # Errors
-    /// Its geometry is invalid.
     pub fn new(spec: Arc<Assignment>) -> Result<Task> {
         Task::within(spec, u64::MAX)
     }

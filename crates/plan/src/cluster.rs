@@ -92,9 +92,6 @@ impl Cluster {
     }
 
     /// A cluster of `count` equal, idle nodes `n0`, `n1`, ..., each a domain of its own.
-    ///
-    /// # Errors
-    /// There are too many.
     pub fn uniform(count: usize) -> Result<Cluster, PlanError> {
         Cluster::new((0..count.min(NODES_MAX + 1)).map(|i| Node::new(format!("n{i}"))).collect())
     }

@@ -96,9 +96,6 @@ pub struct Execution {
 
 impl Plan {
     /// Returns the execution of the nodes.
-    ///
-    /// # Errors
-    /// Only an internal one.
     pub fn execution(&self) -> Result<Execution, PlanError> {
         build::build(self)
     }

@@ -59,9 +59,6 @@ pub struct LowerBounds {
 
 impl LowerBounds {
     /// The limits of a problem; nothing where its matrix is too large to look at.
-    ///
-    /// # Errors
-    /// Only an internal one.
     pub fn of(problem: &Problem) -> Result<Option<LowerBounds>, PlanError> {
         let dag = problem.dag();
         let Some(matrix) = matrix(dag)? else { return Ok(None) };

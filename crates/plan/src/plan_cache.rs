@@ -29,9 +29,6 @@ impl PlanCache {
 
     /// Plans from the store, or by the strategy, and then keeps the plan. Plans that place another
     /// DAG than the problem's, and those that fell back to another strategy, are not kept.
-    ///
-    /// # Errors
-    /// As [`PlacementStrategy::plan`].
     pub fn plan(
         &mut self,
         strategy: &'static PlacementStrategy,

@@ -71,9 +71,6 @@ impl PlacementStrategy {
 
     /// Plans a repair. Where the strategy can do nothing for this DAG, the plan is the central one
     /// and [`Plan::note`] says so.
-    ///
-    /// # Errors
-    /// Only an internal one.
     pub fn plan(
         &self,
         problem: &Problem,
@@ -100,9 +97,6 @@ pub static STRATEGIES: &[PlacementStrategy] = &[
 ];
 
 /// The strategy of a name.
-///
-/// # Errors
-/// There is none; the error lists those that there are.
 pub fn strategy(name: &str) -> Result<&'static PlacementStrategy, PlanError> {
     STRATEGIES.iter().find(|strategy| strategy.name == name).ok_or_else(|| {
         let known: Vec<&str> = STRATEGIES.iter().map(|strategy| strategy.name).collect();

@@ -174,9 +174,6 @@ impl Index {
 
     /// As [`Index::open`], but does not wait: nothing while another process has it open, which a
     /// repair has from its beginning to its end.
-    ///
-    /// # Errors
-    /// As [`Index::open`].
     pub fn try_open(path: &Path) -> Result<Option<Index>> {
         let lock = lock_of(path)?;
         match lock.try_lock() {
@@ -207,9 +204,6 @@ impl Index {
     }
 
     /// An index that is forgotten with this value.
-    ///
-    /// # Errors
-    /// None that are known.
     pub fn in_memory() -> Result<Index> {
         let backend = redb::backends::InMemoryBackend::new();
         let db = Database::builder().create_with_backend(backend).map_err(broken)?;
@@ -329,9 +323,6 @@ impl Index {
     }
 
     /// As [`Index::each`], with the versions that are kept of objects: all that has shards.
-    ///
-    /// # Errors
-    /// As [`Index::each`].
     pub fn each_version(
         &self,
         prefix: &str,
@@ -409,18 +400,12 @@ impl Index {
     }
 
     /// Names in the index, those of removed objects included.
-    ///
-    /// # Errors
-    /// The database.
     pub fn len(&self) -> Result<u64> {
         let tx = self.db.begin_read().map_err(broken)?;
         tx.open_table(OBJECTS).map_err(broken)?.len().map_err(broken)
     }
 
     /// Returns whether nothing is in it.
-    ///
-    /// # Errors
-    /// The database.
     pub fn is_empty(&self) -> Result<bool> {
         Ok(self.len()? == 0)
     }

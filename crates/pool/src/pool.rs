@@ -122,9 +122,6 @@ impl Pool {
     }
 
     /// Reads an object, or a range of it; see [`ObjectReader::get`].
-    ///
-    /// # Errors
-    /// As [`ObjectReader::get`].
     pub fn get(
         &self,
         req: &GetRequest<'_>,
@@ -135,9 +132,6 @@ impl Pool {
     }
 
     /// Reads an object with the help of agents; see [`ObjectReader::read_with`].
-    ///
-    /// # Errors
-    /// As [`ObjectReader::get`].
     pub fn read_with(
         &self,
         req: &GetRequest<'_>,
@@ -149,33 +143,21 @@ impl Pool {
     }
 
     /// Opens an object, to read it many times.
-    ///
-    /// # Errors
-    /// As [`Pool::manifest`].
     pub fn open_object(&self, name: &str) -> Result<OpenObject> {
         self.reader().open_object(name)
     }
 
     /// Describes an object and the state of its shards.
-    ///
-    /// # Errors
-    /// As [`Pool::manifest`].
     pub fn stat(&self, name: &str) -> Result<StatReport> {
         self.reader().stat(name)
     }
 
     /// Returns the manifest of an object.
-    ///
-    /// # Errors
-    /// As [`ManifestStore::manifest`].
     pub fn manifest(&self, name: &str) -> Result<Manifest> {
         self.manifests().manifest(name)
     }
 
     /// Puts an object; see [`ObjectWriter::put`].
-    ///
-    /// # Errors
-    /// As [`ObjectWriter::put`].
     pub fn put(
         &self,
         req: &PutRequest<'_>,
@@ -186,9 +168,6 @@ impl Pool {
     }
 
     /// Puts several objects together; see [`ObjectWriter::put_all`].
-    ///
-    /// # Errors
-    /// As [`ObjectWriter::put_all`].
     pub fn put_all(
         &self,
         puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
@@ -198,9 +177,6 @@ impl Pool {
     }
 
     /// Removes an object; see [`ObjectWriter::remove`].
-    ///
-    /// # Errors
-    /// As [`ObjectWriter::remove`].
     pub fn remove(
         &self,
         name: &str,
@@ -212,9 +188,6 @@ impl Pool {
     }
 
     /// Repairs one object; see [`Repairer::repair`].
-    ///
-    /// # Errors
-    /// As [`Repairer::repair`].
     pub fn repair(
         &self,
         name: &str,
@@ -225,9 +198,6 @@ impl Pool {
     }
 
     /// Surveys the pool from names alone; see [`Repairer::survey`].
-    ///
-    /// # Errors
-    /// As [`Repairer::survey`].
     pub fn survey(
         &self,
         index: &Index,
@@ -238,9 +208,6 @@ impl Pool {
     }
 
     /// Reads and checks everything; see [`Repairer::scrub`].
-    ///
-    /// # Errors
-    /// As [`Repairer::scrub`].
     pub fn scrub(
         &self,
         index: &Index,
@@ -253,9 +220,6 @@ impl Pool {
 }
 
 /// Returns a pool of three disks in memory, coded `rs:2+1`, for the examples of this documentation.
-///
-/// # Errors
-/// None is known.
 #[doc(hidden)]
 pub fn example_pool() -> Result<Pool> {
     let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1")?);

@@ -62,9 +62,6 @@ pub struct PlacedRepair<'a> {
 impl PlacedRepair<'_> {
     /// Returns the problem of a first plan that is made elsewhere: the repair as long as
     /// every agent does its part.
-    ///
-    /// # Errors
-    /// Too few chunks can be read.
     pub fn problem(&self) -> Result<Problem> {
         let attempts = Attempts::new(self, TaskId::default())?;
         let problem = attempts.wanted().problem();
@@ -167,9 +164,6 @@ pub(crate) struct Attempts<'r> {
 
 impl<'r> Attempts<'r> {
     /// None yet; `task` names the first.
-    ///
-    /// # Errors
-    /// The geometry is invalid.
     pub fn new(repair: &'r PlacedRepair<'r>, task: TaskId) -> Result<Self, Box<FinalFailure>> {
         let layout = repair.geometry.shard(0).layout();
         let layout = layout.map_err(|error| FinalFailure::new(None, error.into()))?;

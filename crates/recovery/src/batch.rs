@@ -66,9 +66,6 @@ pub const JOINT: &str = "joint";
 
 impl Rules {
     /// Plans of one strategy, or of all that help ([`JOINT`]).
-    ///
-    /// # Errors
-    /// There is no such strategy.
     pub fn new(strategy: &str, seed: u64) -> Result<Rules, kiln_plan::PlanError> {
         let candidates = match strategy {
             JOINT => RecoveryOptions::default().strategies,

@@ -32,17 +32,11 @@ impl Wanted<'_> {
     }
 
     /// Returns the problem, on equal nodes.
-    ///
-    /// # Errors
-    /// Too few chunks can be read.
     pub fn problem(&self) -> Result<Problem, PlanError> {
         self.problem_of(&self.homes, Arc::new(Cluster::uniform(self.nodes)?))
     }
 
     /// The same where only these chunks are to be read, on these nodes.
-    ///
-    /// # Errors
-    /// They are too few.
     pub fn problem_of(
         &self,
         homes: &[(usize, usize)],
@@ -64,17 +58,11 @@ impl Wanted<'_> {
 }
 
 /// The plan by the strategy of a name, proved.
-///
-/// # Errors
-/// There is no such strategy.
 pub(crate) fn plan(problem: &Problem, name: &str, seed: u64) -> Result<Plan, PlanError> {
     plan_within(problem, name, SearchBudget::new(seed))
 }
 
 /// As [`plan`], with what a search may take.
-///
-/// # Errors
-/// As [`plan`].
 pub(crate) fn plan_within(
     problem: &Problem,
     name: &str,
@@ -86,9 +74,6 @@ pub(crate) fn plan_within(
 }
 
 /// The plan with the least load of those that are found at once, proved.
-///
-/// # Errors
-/// No strategy has a plan.
 pub(crate) fn plan_at_once(problem: &Problem) -> Result<Plan, PlanError> {
     let mut budget = SearchBudget::default();
     let cost = |plan: &Plan| (plan.costs().max_load(), plan.costs().bandwidth());

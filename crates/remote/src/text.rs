@@ -29,9 +29,6 @@ pub fn options(
 }
 
 /// Returns the patience with a server, by the option `timeout`.
-///
-/// # Errors
-/// The accepted values.
 pub fn patience(value: &str) -> Result<Duration, String> {
     let seconds = value.parse().ok().filter(|at| (1..=MAX_PATIENCE).contains(at));
     let why = || format!("timeout={value}: give 1 to {MAX_PATIENCE} seconds");

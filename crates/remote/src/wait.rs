@@ -9,9 +9,6 @@ use kiln_store::{LockAttempt, Locks, StoreError, WriteLock};
 const RETRY: Duration = Duration::from_millis(500);
 
 /// Tries once, or until it is got.
-///
-/// # Errors
-/// Errors of the try.
 pub fn lock_now_or(
     wait: bool,
     mut attempt: impl FnMut() -> Result<Option<WriteLock>, StoreError>,
@@ -26,9 +23,6 @@ pub fn lock_now_or(
 }
 
 /// [`Locks::lock_within`] by the clock: what tries themselves take counts too.
-///
-/// # Errors
-/// As [`Locks::lock`].
 pub fn lock_within(disk: &dyn Locks, time: Duration) -> Result<LockAttempt, StoreError> {
     let begin = Instant::now();
     loop {

@@ -78,9 +78,6 @@ impl Ring {
     }
 
     /// This system has no io_uring.
-    ///
-    /// # Errors
-    /// Always.
     #[cfg(not(target_os = "linux"))]
     pub fn new(_depth: u32) -> io::Result<Ring> {
         Err(io::ErrorKind::Unsupported.into())

@@ -73,9 +73,6 @@ impl ScalarCode {
     }
 
     /// The matrix that gives the symbols `wanted` from `known`, which are independent.
-    ///
-    /// # Errors
-    /// They do not follow from `known`.
     pub(super) fn solve(&self, known: &[usize], wanted: &[usize]) -> Result<Matrix, CodeError> {
         let (have, want) = (self.generator.select_rows(known), self.generator.select_rows(wanted));
         if known.len() == self.generator.cols() {

@@ -22,9 +22,6 @@ fn cost(rows: usize, cols: usize) -> usize {
 type Sum = Vec<(Symbol, u8)>;
 
 /// Composes every step that has one user into that user, where that is cheaper.
-///
-/// # Errors
-/// Only an internal one.
 pub fn fuse(dag: &Dag) -> Result<Dag, CodeError> {
     let steps: Vec<Step<'_>> = dag.steps().collect();
     let users = only_users(dag, &steps);

@@ -16,9 +16,6 @@ const PAIRS_MAX: usize = 1 << 17;
 
 /// Sums every pair of terms that occurs more than once only once; a DAG that multiplies stays as
 /// it is.
-///
-/// # Errors
-/// Only an internal one.
 pub fn share(dag: &Dag) -> Result<Dag, CodeError> {
     let sums = match sums(dag) {
         Ok(sums) => sums,

@@ -57,9 +57,6 @@ impl ClusterKey {
     }
 
     /// Returns the keys that were issued with this file, the oldest first.
-    ///
-    /// # Errors
-    /// A record cannot be read.
     pub fn issued(&self) -> Result<Vec<IssuedKey>> {
         let (issued, revoked) = (self.read_beside("issued")?, self.read_beside("revoked")?);
         let key = |line: &str| {

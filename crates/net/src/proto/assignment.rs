@@ -257,9 +257,6 @@ impl Geometry {
     }
 
     /// The digests of all shards.
-    ///
-    /// # Errors
-    /// There are not as many as shards.
     pub fn all_digests(&self) -> Result<Vec<Digest>> {
         let (sums, bytes) = (self.sums(), self.digests.concat());
         let each = bytes.chunks_exact(sums.digest_len());
@@ -587,9 +584,6 @@ impl Assignment {
     }
 
     /// A piece by its number.
-    ///
-    /// # Errors
-    /// There is none.
     pub fn piece(&self, id: u32) -> Result<&PieceInfo> {
         let at = self.pieces.binary_search_by_key(&id, |piece| piece.id);
         at.map(|at| &self.pieces[at]).map_err(|_| bad(format!("piece {id} is unknown")))

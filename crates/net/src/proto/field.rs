@@ -34,9 +34,6 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `len` bytes.
-    ///
-    /// # Errors
-    /// Fewer are left.
     pub fn take_bytes(&mut self, len: usize) -> Result<&'a [u8]> {
         match self.rest.split_at_checked(len) {
             Some((head, rest)) => {
@@ -55,33 +52,21 @@ impl<'a> Reader<'a> {
     }
 
     /// One byte.
-    ///
-    /// # Errors
-    /// None is left.
     pub fn u8(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
 
     /// Two bytes.
-    ///
-    /// # Errors
-    /// Fewer are left.
     pub fn u16(&mut self) -> Result<u16> {
         Ok(u16::from_le_bytes(self.array()?))
     }
 
     /// Four bytes.
-    ///
-    /// # Errors
-    /// Fewer are left.
     pub fn u32(&mut self) -> Result<u32> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
     /// Eight bytes.
-    ///
-    /// # Errors
-    /// Fewer are left.
     pub fn u64(&mut self) -> Result<u64> {
         Ok(u64::from_le_bytes(self.array()?))
     }
@@ -92,9 +77,6 @@ impl<'a> Reader<'a> {
     }
 
     /// Says that everything was read.
-    ///
-    /// # Errors
-    /// Bytes are left.
     pub fn end(&self) -> Result<()> {
         match self.rest.len() {
             0 => Ok(()),

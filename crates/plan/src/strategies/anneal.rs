@@ -59,9 +59,6 @@ fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanE
 }
 
 /// The plan after a search in which blocks of vertices move; never worse by [`Score`].
-///
-/// # Errors
-/// Only an internal one.
 pub(crate) fn improve(
     plan: &Plan,
     block: &[u32],

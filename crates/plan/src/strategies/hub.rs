@@ -64,9 +64,6 @@ fn fall_back(problem: &Problem, why: &str) -> Result<Plan, PlanError> {
 /// The plans between the least maximum load and the least traffic: first that of the strategy
 /// `hub`, then, with the layers of one hub after the other solved at the new node, up to the
 /// central plan. For d = n-1 all lie on the bound, but for the first one where k - 1 > q^2.
-///
-/// # Errors
-/// Only an internal one.
 pub fn frontier(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<Plan>, PlanError> {
     let mut plans = vec![place(problem, budget)?];
     if let Some(hubs) = Hubs::new(problem)
@@ -89,9 +86,6 @@ pub fn frontier(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<
 /// A plan for every aggregator group of hubs, least load first: equally good plans that load
 /// different nodes, for planning many repairs at once. Without a search. Empty where the DAG has no
 /// layers.
-///
-/// # Errors
-/// Only an internal one.
 pub fn alternatives(problem: &Problem) -> Result<Vec<Plan>, PlanError> {
     let Some(hubs) = Hubs::new(problem) else { return Ok(Vec::new()) };
     let plans: Result<Vec<Plan>, PlanError> =

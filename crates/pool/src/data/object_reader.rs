@@ -78,9 +78,6 @@ impl ObjectReader<'_> {
     /// Bytes of a whole stripe of an object that has so many; `None`: it would lie in its manifest.
     /// If the last stripe of an object is a whole one, too, its chunks begin where blocks of
     /// disks do.
-    ///
-    /// # Errors
-    /// The policy names a code that this program cannot do.
     pub fn stripe_bytes(&self, size: u64) -> Result<Option<u64>> {
         let class = self.map.config.policy.class_of(size);
         if class.is_inline() {
@@ -92,9 +89,6 @@ impl ObjectReader<'_> {
     }
 
     /// Looks an object up, to read it many times.
-    ///
-    /// # Errors
-    /// As [`crate::ManifestStore::manifest`].
     pub fn open_object(&self, name: &str) -> Result<OpenObject> {
         let manifest = Arc::new(self.manifests.manifest(name)?);
         // Of an encrypted object no byte can be read alone; one that should be is no object.
@@ -234,9 +228,6 @@ impl OpenObject {
 
     /// The same bytes, checked and rebuilt where that is necessary. What was found of its shards is
     /// remembered, so that many reads look once: see [`OpenObject::met_failure`].
-    ///
-    /// # Errors
-    /// As [`ObjectReader::get`].
     pub fn read(
         &self,
         pool: &ClusterMap,

@@ -209,9 +209,6 @@ impl ObjectWriter<'_> {
 
     /// As [`ObjectWriter::put`], by a caller who looked which object is there: it is not asked for
     /// again before the data is written. Before the new object takes its place it is, as ever.
-    ///
-    /// # Errors
-    /// As [`ObjectWriter::put`].
     pub fn put_seen(
         &self,
         req: &PutRequest<'_>,

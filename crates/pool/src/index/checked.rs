@@ -75,9 +75,6 @@ impl CheckedFile {
     }
 
     /// Removes a file and its checksums.
-    ///
-    /// # Errors
-    /// One of them is there and cannot be removed.
     pub(super) fn remove(path: &Path) -> Result<()> {
         for path in [path.as_os_str().to_owned(), sums_of(path)] {
             match std::fs::remove_file(path) {

@@ -62,9 +62,6 @@ fn in_order(versions: &mut Vec<Version>) {
 
 impl Index {
     /// Versions of objects whose names begin with a prefix, the newest first, by object.
-    ///
-    /// # Errors
-    /// The database.
     pub fn versions(&self, prefix: &str) -> Result<BTreeMap<String, Vec<Version>>> {
         let mut all: BTreeMap<String, Vec<Version>> = BTreeMap::new();
         self.each_version(prefix, None, |listed| {

@@ -41,9 +41,6 @@ pub(crate) fn stored_range(bytes: &Range<u64>, size: u64) -> Range<u64> {
 }
 
 /// Fresh random bytes for keys.
-///
-/// # Errors
-/// The system has none.
 pub fn random() -> Result<[u8; KEY]> {
     let mut bytes = [0; KEY];
     let what = |_| PoolError::Internal { what: "the system gave no random bytes".into() };

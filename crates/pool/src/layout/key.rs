@@ -48,9 +48,6 @@ impl Key {
     }
 
     /// The key by which an object's shards are named: a kept version has those that it had before.
-    ///
-    /// # Errors
-    /// As [`Key::of`].
     pub fn of_shards(name: &str) -> Result<Key> {
         Key::of_object(object_name(name))
     }

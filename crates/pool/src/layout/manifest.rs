@@ -249,17 +249,11 @@ impl Manifest {
     }
 
     /// Reads and checks the bytes of the format; a seal, if there is one, is not looked at.
-    ///
-    /// # Errors
-    /// The fault in words.
     pub fn from_bytes(bytes: &[u8]) -> Result<Manifest, String> {
         Ok(Manifest::parse(bytes)?.0)
     }
 
     /// As [`Manifest::from_bytes`], and refuses what these seals do not accept.
-    ///
-    /// # Errors
-    /// The fault in words.
     pub fn unseal(bytes: &[u8], seals: &Seals) -> Result<Manifest, String> {
         let (manifest, sealed, seal) = Manifest::parse(bytes)?;
         seals.check(Purpose::Manifest, &[sealed], seal.as_ref())?;

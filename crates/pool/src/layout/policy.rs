@@ -96,9 +96,6 @@ impl Policy {
 
     /// The usual rules around another code, with no fewer copies of manifests than now: what is
     /// stored by the rules of now may need them.
-    ///
-    /// # Errors
-    /// As [`Policy::for_code`].
     pub fn with_code(&self, spec: &str) -> Result<Policy> {
         let usual = Policy::for_code(spec)?;
         let manifest_copies = usual.manifest_copies.max(self.manifest_copies);

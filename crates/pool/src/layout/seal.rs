@@ -189,9 +189,6 @@ impl Seals {
     }
 
     /// Returns whether something is accepted that has this seal, or none.
-    ///
-    /// # Errors
-    /// Why not, in words.
     pub(crate) fn check(
         &self,
         purpose: Purpose,

@@ -308,9 +308,6 @@ impl ClusterMap {
     }
 
     /// The store of the node at a position.
-    ///
-    /// # Errors
-    /// It cannot be used.
     pub(crate) fn usable(&self, at: usize) -> Result<&dyn Backend> {
         let store = self.nodes[at].store();
         store.map(|store| &**store).map_err(|why| PoolError::Unavailable {

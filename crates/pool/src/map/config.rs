@@ -419,9 +419,6 @@ impl PoolConfig {
     }
 
     /// The text of the file.
-    ///
-    /// # Errors
-    /// As [`PoolConfig::check`].
     pub fn to_toml(&self) -> Result<String> {
         self.check()?;
         toml::to_string(self).map_err(|error| wrong(error.to_string()))

@@ -343,9 +343,6 @@ impl<'a> Membership<'a> {
     /// Takes an empty disk in place of a node's lost one; `node` says where it is now. Until a
     /// repair has settled the map, what the new disk does not have counts as unavailable, not as
     /// absent. The old disk is not used from now on.
-    ///
-    /// # Errors
-    /// As [`Membership::add_node`].
     pub fn replace_disk(
         &self,
         mut node: NodeConfig,
@@ -393,9 +390,6 @@ impl<'a> Membership<'a> {
     /// unavailable that are given up: then readers look for nothing there, and further losses are
     /// survived once a repair has settled the map. `None`: nothing is to be changed, or too few
     /// domains would be left.
-    ///
-    /// # Errors
-    /// As [`Membership::change`].
     pub fn attend(
         &self,
         given_up: impl Fn(&str) -> bool,
@@ -466,9 +460,6 @@ impl<'a> Membership<'a> {
 
     /// Objects that could not be read without these nodes and those that are unavailable: at most
     /// `limit` names, and how many there are.
-    ///
-    /// # Errors
-    /// The index.
     pub fn lost_without(
         &self,
         ids: &[String],
@@ -500,9 +491,6 @@ impl<'a> Membership<'a> {
 
     /// The widest code, of the policy or of objects that the index knows, whose shards need more
     /// domains than there are without these nodes; with its shards, and those domains.
-    ///
-    /// # Errors
-    /// The index.
     pub fn too_wide_without(
         &self,
         ids: &[String],
@@ -527,9 +515,6 @@ impl<'a> Membership<'a> {
 
     /// Takes nodes out of the pool for good. What only they had is
     /// lost: the caller has told people what that is.
-    ///
-    /// # Errors
-    /// As [`Membership::set_state`].
     pub fn forget(
         &self,
         ids: &[String],

@@ -43,9 +43,6 @@ impl Repairer<'_> {
 
     /// Notes that a repair mended what an index knew of an object's damage, or `copies_only` of
     /// its manifest.
-    ///
-    /// # Errors
-    /// The index.
     pub fn note_repaired(&self, key: &Key, index: &Index, copies_only: bool) -> Result<()> {
         let mut damage = index.damage_of(key)?;
         if copies_only {
@@ -72,9 +69,6 @@ impl Repairer<'_> {
     }
 
     /// Marks damage that a repair found; none: what was marked is mended.
-    ///
-    /// # Errors
-    /// The index.
     pub fn note_damage(
         &self,
         key: &Key,

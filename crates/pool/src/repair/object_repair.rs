@@ -210,9 +210,6 @@ impl Repairer<'_> {
     }
 
     /// Returns what the reads of an object's repair would cost, if that is known.
-    ///
-    /// # Errors
-    /// As [`Repairer::needs`].
     pub fn expected_reads(
         &self,
         name: &str,
@@ -232,9 +229,6 @@ impl Repairer<'_> {
 
     /// Writes copies of an object's manifest that are missing, in a map that is not settled; says
     /// whether any were.
-    ///
-    /// # Errors
-    /// As [`Repairer::repair`].
     pub fn renew_copies(&self, name: &str, now_ms: u64, settings: &Settings<'_>) -> Result<bool> {
         if !self.map.is_backfilling() {
             return Ok(false);

@@ -136,9 +136,6 @@ impl Repairer<'_> {
     }
 
     /// As [`Repairer::needs`], by what the nodes said.
-    ///
-    /// # Errors
-    /// As [`Repairer::needs`].
     pub fn needs_of(
         &self,
         looked: &Looked,

@@ -164,9 +164,6 @@ impl Repairer<'_> {
     /// A part of a [`Repairer::scrub`] of all objects: from behind the object `after` on, in order
     /// of name, as long as `go_on` says so, which is asked after each object. Gives the last one
     /// that was looked at; `None`: this was the last part, and everything else was looked at too.
-    ///
-    /// # Errors
-    /// As [`Repairer::scrub`].
     pub fn scrub_part(
         &self,
         index: &Index,

@@ -58,9 +58,6 @@ impl<'a> HelpingAgents<'a> {
     }
 
     /// The same, asked whatever it costs, by plans of one strategy.
-    ///
-    /// # Errors
-    /// There is no such strategy.
     pub fn by(self, name: &'a str) -> Result<HelpingAgents<'a>, RecoveryError> {
         strategy(name)?;
         Ok(HelpingAgents { strategy: Some(name), ..self })

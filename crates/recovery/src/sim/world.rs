@@ -234,9 +234,6 @@ impl World {
     }
 
     /// Runs a repair to its end. Faults go on where the last one left off.
-    ///
-    /// # Errors
-    /// It does not end.
     pub fn run(&mut self, task: TaskId, shares: Vec<Share>) -> Result<Ending> {
         self.orders.clear();
         let nodes: Vec<usize> = shares.iter().map(|share| share.node).collect();

@@ -35,9 +35,6 @@ impl FolderBackend {
 
     /// As [`FolderBackend::open`], to serve it to others: a lock that was given back is kept for a
     /// moment.
-    ///
-    /// # Errors
-    /// As [`FolderBackend::open`].
     pub fn open_to_serve(place: &Location<'_>) -> Result<FolderBackend, StoreError> {
         FolderBackend::with(place, true)
     }

@@ -49,9 +49,6 @@ pub trait Objects: Backend {
     /// [`Append::complete`] ends it. Without this extension it is [`Backend::append`] at 0. A
     /// place without [`Append`](super::Capability::Append) shows the file when it is completed,
     /// whole; if it is dropped before, the file of that name stays as it is.
-    ///
-    /// # Errors
-    /// As [`Backend::append`].
     fn write_once(&self, name: &str) -> Result<Box<dyn Append>>;
 
     /// Makes a copy of a file under another name, replacing what has it, atomically; durable when
@@ -97,9 +94,6 @@ pub trait BatchFiles: Backend {
 
     /// Gives space back that files which are gone still take, where they shared it with others that
     /// are not; the bytes given back, about. The caller keeps other writers out.
-    ///
-    /// # Errors
-    /// The place.
     fn compact(&self) -> Result<u64> {
         Ok(0)
     }
@@ -131,9 +125,6 @@ pub trait Locks {
 
     /// As [`Locks::lock`], waiting so long at most. By itself this method tries again and again;
     /// what it waits is counted by its pauses.
-    ///
-    /// # Errors
-    /// As [`Locks::lock`].
     fn lock_within(&self, time: Duration) -> Result<LockAttempt> {
         let mut waited = Duration::ZERO;
         loop {
@@ -179,9 +170,6 @@ pub trait Logs {
 /// Files of a place whose server may move them to another machine without being asked.
 pub trait Locality {
     /// Tells where a file's bytes are.
-    ///
-    /// # Errors
-    /// The server cannot say.
     fn locality(&self, name: &str) -> Result<Located>;
 
     /// Copies a file to a new name, its bytes where this place's belong, and reads the copy back.
@@ -218,9 +206,6 @@ pub trait PlaceInfo {
     }
 
     /// Size and free room of the place; `None`: it cannot tell.
-    ///
-    /// # Errors
-    /// The place cannot be asked.
     fn space(&self) -> Result<Option<Space>> {
         Ok(None)
     }

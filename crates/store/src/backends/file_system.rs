@@ -83,9 +83,6 @@ impl FileSystem {
 
     /// Makes durable what was written to it before, or tells that something could not be written
     /// since it was opened, be it by another one who writes there.
-    ///
-    /// # Errors
-    /// The system's error of a write or a flush.
     pub fn sync(&self) -> io::Result<()> {
         // Those who hold it are writing, or wait as well.
         let writers = || Arc::strong_count(&self.shared);

@@ -33,9 +33,6 @@ impl<'a> LockAnswer<'a> {
     }
 
     /// Waits for it; `None`: another one holds the lock.
-    ///
-    /// # Errors
-    /// As `Locks::lock`.
     pub fn take(mut self) -> Result<Option<WriteLock>> {
         self.0.take().map_or(Ok(None), |answer| answer())
     }

@@ -116,9 +116,6 @@ impl MemoryBackend {
 
     /// As [`Backend::rename`], but a power cut may undo it before [`MemoryBackend::sync_names`]:
     /// between the two is where a disk is that shares one sync among many names.
-    ///
-    /// # Errors
-    /// As [`Backend::rename`].
     pub fn rename_unsynced(&self, from: &str, to: &str) -> Result<()> {
         self.rename_if(from, to, true).map(drop)
     }

@@ -68,9 +68,6 @@ impl<'a> BatchRead<'a> {
 
 /// Reads ranges of a file, one after the other into `bytes`, all submitted together. Ranges may
 /// reach past the end of the file, as aligned ones do; the bytes there stay as they were.
-///
-/// # Errors
-/// As [`ReadAt::read_batch`].
 pub fn read_ranges(file: &dyn ReadAt, ranges: &[Range<u64>], bytes: &mut [u8]) -> Result<()> {
     let len = file.len();
     let mut batch = Vec::with_capacity(ranges.len());

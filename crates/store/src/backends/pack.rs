@@ -56,9 +56,6 @@ pub fn bytes(files: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 /// Writes the bytes of a pack file, as [`bytes`] gives them, piece by piece.
-///
-/// # Errors
-/// Errors of `out`.
 pub fn write(files: &[(&str, &[u8])], out: &mut impl io::Write) -> io::Result<()> {
     let files: Vec<(&str, &[u8])> =
         files.iter().filter_map(|(name, bytes)| Some((stem(name)?, *bytes))).collect();

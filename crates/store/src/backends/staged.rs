@@ -103,9 +103,6 @@ impl StagedBackend {
     }
 
     /// Returns the server of a place, if it is served.
-    ///
-    /// # Errors
-    /// The place.
     pub fn served_by(store: &dyn Backend) -> Result<Option<String>> {
         let text = read_text(store, SERVED_BY)?;
         Ok(text.map(|text| text.split_once('\n').map_or_else(String::new, |(_, who)| who.into())))

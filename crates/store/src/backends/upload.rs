@@ -51,9 +51,6 @@ pub trait Upload: Send {
     /// Makes all bytes so far durable, so that only the name is left to do; nothing may be written
     /// afterwards. Completing does it too: this is for who completes several files one after the
     /// other, and wants to hear of a full disk before the first.
-    ///
-    /// # Errors
-    /// As [`Append::sync`].
     fn sync(&mut self) -> Result<()>;
 
     /// Gives the file its name: from now on it is there, whole and durable.
@@ -83,9 +80,6 @@ enum State {
 
 /// Begins a file in a place that appends and renames, for places and wrappers without a
 /// [`crate::Objects::create`] of their own.
-///
-/// # Errors
-/// As [`crate::Objects::create`].
 pub fn by_rename<'a>(store: &'a dyn Backend, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
     let needs = match file.existing {
         Existing::Replace => [Capability::Append, Capability::Rename],

@@ -52,9 +52,6 @@ pub struct Measured {
 
 /// Measures reads at random places for about `seconds` on the clock `now`, for longer where visits
 /// of a size differ or are held up; `said` hears of the bytes read after each visit.
-///
-/// # Errors
-/// A read that fails.
 pub fn measure(
     file: &dyn ReadAt,
     seconds: f64,

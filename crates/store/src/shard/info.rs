@@ -79,9 +79,6 @@ impl ShardInfo {
     }
 
     /// Bytes of the finished shard: header, chunks, tables and trailer.
-    ///
-    /// # Errors
-    /// As [`ShardInfo::layout`].
     pub fn file_bytes(&self) -> Result<u64> {
         Ok(self.layout()?.trailer_offset() + (self.trailer_record() + TAIL) as u64)
     }

@@ -56,9 +56,6 @@ impl Layout {
     }
 
     /// As [`Layout::new`], with these checksums in the tables.
-    ///
-    /// # Errors
-    /// As [`Layout::new`].
     pub fn with_sums(
         k: u16,
         alpha: u32,

@@ -285,9 +285,6 @@ impl ShardReader {
 
     /// Checks runs of sub-chunks, one after the other in `bytes`, that were read in another way;
     /// gives the bytes read for the checksum table.
-    ///
-    /// # Errors
-    /// As [`ShardReader::read_runs`].
     pub fn check_runs(&self, stripe: u64, runs: &[Range<u32>], bytes: &[u8]) -> Result<u64> {
         self.check_stripe("check_runs", stripe)?;
         let (table, metadata_bytes) = self.table(self.layout.segment_of(stripe))?;
