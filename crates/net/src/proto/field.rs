@@ -51,26 +51,6 @@ impl<'a> Reader<'a> {
         Ok(array)
     }
 
-    /// One byte.
-    pub fn u8(&mut self) -> Result<u8> {
-        Ok(self.array::<1>()?[0])
-    }
-
-    /// Two bytes.
-    pub fn u16(&mut self) -> Result<u16> {
-        Ok(u16::from_le_bytes(self.array()?))
-    }
-
-    /// Four bytes.
-    pub fn u32(&mut self) -> Result<u32> {
-        Ok(u32::from_le_bytes(self.array()?))
-    }
-
-    /// Eight bytes.
-    pub fn u64(&mut self) -> Result<u64> {
-        Ok(u64::from_le_bytes(self.array()?))
-    }
-
     /// Says whether everything was read.
     pub fn is_at_end(&self) -> bool {
         self.rest.is_empty()
@@ -86,8 +66,15 @@ impl<'a> Reader<'a> {
 }
 
 macro_rules! numbers {
-    ($($type:ident),*) => {$(
-        impl Field for $type {
+    ($($type:ident),*) => {
+        impl Reader<'_> {$(
+            #[doc = concat!("The next bytes as a `", stringify!($type), "`.")]
+            pub fn $type(&mut self) -> Result<$type> {
+                self.array().map($type::from_le_bytes)
+            }
+        )*}
+
+        $(impl Field for $type {
             const LEAST: usize = size_of::<$type>();
 
             fn put(&self, out: &mut Vec<u8>) {
@@ -97,8 +84,8 @@ macro_rules! numbers {
             fn take(reader: &mut Reader<'_>) -> Result<Self> {
                 reader.$type()
             }
-        }
-    )*};
+        })*
+    };
 }
 
 numbers!(u8, u16, u32, u64);
