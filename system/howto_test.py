@@ -7,7 +7,7 @@ FOLDER is made, and emptied before. What a page takes for granted is in recipes.
 a heading without a recipe are an error. Where a page says what is printed, that is compared, but
 for times and rates. What cannot be run here is said; then the exit code is 3. Before all that the
 pages are looked through for what nothing runs (listing.py). (Commands after prompts of the tutorial
-and of the page for operators are run and compared by crates/kiln/tests/program/sessions.rs. The
+and of the page for operators are run and compared by crates/kiln/tests/program/sessions. The
 first change of the tutorial builds the program anew, so it is made with --first-change only.)
 """
 

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use crate::rig::{program, say};
 
-fn python(words: &[&str]) -> String {
+/// Runs the folder `scenarios` with these words; gives what it prints.
+pub fn python(words: &[&str]) -> String {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/program/scenarios");
     let mut command = Command::new("python3");
     command.arg("-B").arg(folder).args(words).env("KILN_PROGRAM", program().get_program());

@@ -3,8 +3,8 @@
 
     python3 scenarios [FILE [TEST...]]
 
-Each function of a FILE beside this one that is marked as a test is one; without a TEST they are
-listed. KILN_PROGRAM names the program (kiln of the PATH). KILN_SEED repeats a random run,
+Each function of a FILE beside this one that is marked as a test is one, and so are the sessions;
+without a TEST they are listed. KILN_PROGRAM names the program (kiln of the PATH). KILN_SEED repeats a random run,
 KILN_HAVOC_ROUNDS sets the number of random damages (60), KILN_MODEL_SEEDS that of random trees,
 KILN_BIG the size of the streamed object (1GiB).
 """
@@ -18,6 +18,8 @@ from rig import Rig
 
 def tests(name):
     """The tests of a file, by name."""
+    if name == "sessions":
+        return importlib.import_module(name).tests()
     functions = vars(importlib.import_module(name)).items()
     return {test: run for test, run in functions
             if getattr(run, "is_test", False) and run.__module__ == name}
@@ -25,7 +27,7 @@ def tests(name):
 
 def main():
     files = sorted(path.stem for path in Path(__file__).parent.glob("*.py"))
-    for name in sys.argv[1:2] or [name for name in files if name != "__main__"]:
+    for name in sys.argv[1:2] or [name for name in files if name not in ("__main__", "sessions")]:
         for test in sys.argv[2:]:
             with Rig() as rig:
                 tests(name)[test](rig)
