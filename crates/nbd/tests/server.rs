@@ -1,12 +1,11 @@
-//! A server of bytes in memory, asked as clients ask, well or badly.
+//! A server of bytes in memory, asked as clients ask. Clients that mean ill are a scenario of the
+//! program's tests, options and requests of all kinds a target of the fuzzer.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-use kiln_nbd::{
-    About, Change, Done, Errno, Export, Handshake, Listener, Next, Request, Server, tls,
-};
+use kiln_nbd::{About, Change, Done, Errno, Export, Listener, Server, tls};
 
 struct Memory(Mutex<Vec<u8>>);
 
@@ -153,108 +152,4 @@ fn with_a_certificate_nothing_is_said_before_encryption() {
     server.end();
     assert!(tls(&key, &pem, None).is_err() && tls(&folder, &key, None).is_err());
     std::fs::remove_dir_all(&folder).unwrap();
-}
-
-#[test]
-fn hostile_clients_are_left_and_others_served() {
-    let (server, address) = start(None);
-    let long = [&b"IHAVEOPT"[..], &7u32.to_be_bytes(), &u32::MAX.to_be_bytes()].concat();
-    let export = option(1, b"disk");
-    let write = [export.clone(), request(1, 0, u32::MAX)].concat();
-    for bytes in [long, b"no option at all".to_vec(), [export, vec![0; 28]].concat(), write] {
-        let mut socket = greeted(address);
-        socket.write_all(&bytes).unwrap();
-        // What came before it may be answered; then the connection ends.
-        let mut rest = Vec::new();
-        let _ = socket.read_to_end(&mut rest);
-        assert!(rest.len() <= 10, "{rest:?}");
-    }
-    talk(&mut greeted(address));
-    server.end();
-}
-
-#[test]
-fn any_option_and_request_is_answered_or_refused() {
-    let mut seed = 9u64;
-    let mut next = || {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        seed >> 33
-    };
-    for _ in 0..20_000 {
-        let about = About { name: "disk".into(), size: 1 << 20, read_only: next() % 2 == 0 };
-        let mut handshake = Handshake::new(about, next() % 4 == 0);
-        let mut out = Vec::new();
-        for _ in 0..4 {
-            let mut data: Vec<u8> = (0..next() % 40).map(|_| (next() % 7) as u8).collect();
-            if next() % 3 == 0 && data.len() >= 4 {
-                data[..4].copy_from_slice(&(next() as u32 % 9).to_be_bytes());
-            }
-            if handshake.option(next() as u32 % 12, &data, &mut out) != Next::Option {
-                break;
-            }
-        }
-        let bytes: [u8; 28] = std::array::from_fn(|_| next() as u8);
-        assert_eq!(Request::parse(&bytes).map(|_| ()), None);
-        let mut bytes = bytes;
-        bytes[..4].copy_from_slice(&0x2560_9513u32.to_be_bytes());
-        bytes[6] = 0;
-        let request = Request::parse(&bytes).unwrap();
-        if request.check(1 << 20, false).is_ok() && request.len > 0 {
-            assert!(request.offset + u64::from(request.len) <= 1 << 20);
-        }
-    }
-}
-
-#[test]
-fn clients_that_say_nothing_keep_no_others_out() {
-    let (server, address) = start(None);
-    // Twice as many as may negotiate at a time; each has sent a part of an option.
-    let mut silent: Vec<TcpStream> = Vec::new();
-    for _ in 0..128 {
-        let mut socket = TcpStream::connect(address).unwrap();
-        let _ = socket.write_all(&[0, 0, 0, 3, b'I']);
-        silent.push(socket);
-        talk_if_served(address, silent.len());
-    }
-    drop(silent);
-    server.end();
-}
-
-/// An honest client is served beside so many others; every tenth time.
-fn talk_if_served(address: SocketAddr, others: usize) {
-    if others.is_multiple_of(10) {
-        talk(&mut greeted(address));
-    }
-}
-
-#[test]
-fn clients_that_read_nothing_keep_no_others_out() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    let export = Arc::new(Memory(Mutex::new(vec![7; 32 << 20])));
-    let server = Server::start(Listener::Tcp(listener), export, None, |_| ()).unwrap();
-    let begun = |socket: &mut TcpStream| {
-        socket.write_all(&go("disk")).unwrap();
-        while answer(socket).0 != 1 {}
-    };
-    let mut deaf: Vec<TcpStream> = Vec::new();
-    for _ in 0..12 {
-        let mut socket = greeted(address);
-        begun(&mut socket);
-        for _ in 0..3 {
-            socket.write_all(&request(0, 0, 32 << 20)).unwrap();
-        }
-        deaf.push(socket);
-    }
-    // A short read is served at once, and a long one when those that hold memory are ended.
-    for len in [512, 32 << 20] {
-        let mut socket = greeted(address);
-        begun(&mut socket);
-        socket.write_all(&request(0, 0, len)).unwrap();
-        // Without structured replies: magic, error, cookie, data.
-        assert_eq!(take(&mut socket, 16)[4..8], [0; 4]);
-        assert!(take(&mut socket, len as usize).iter().all(|byte| *byte == 7), "{len}");
-    }
-    drop(deaf);
-    server.end();
 }

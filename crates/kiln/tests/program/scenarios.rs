@@ -61,6 +61,10 @@ scenarios! {
         full_node_of_a_pool;
     havoc: random_damage_never_gives_a_wrong_byte;
     memory: a_long_stream_stays_below_half_a_gigabyte;
+    nbd:
+        hostile_clients_are_left_and_others_served
+        clients_that_say_nothing_keep_no_others_out
+        clients_that_read_nothing_keep_no_others_out;
     raw: chunks_of_ceph;
     reads: a_plan_says_which_gaps_a_device_reads_through;
     transfer_model: both_sides_are_the_same_after_a_sync;

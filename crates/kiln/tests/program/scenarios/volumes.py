@@ -49,13 +49,13 @@ class Client:
         self.take(10)
 
     def take(self, size):
-        bytes_ = b""
+        bytes_ = bytearray()
         while len(bytes_) < size:
             more = self.socket.recv(size - len(bytes_))
             if not more:
                 raise ConnectionError
             bytes_ += more
-        return bytes_
+        return bytes(bytes_)
 
     def ask(self, kind, offset, size, bytes_=b""):
         """Sends a request; what it is answered, and data where it reads."""
