@@ -3,10 +3,10 @@
 
     python3 scenarios [FILE [TEST...]]
 
-Each function of a FILE beside this one that is marked as a test is one, and so are the sessions;
-without a TEST they are listed. KILN_PROGRAM names the program (kiln of the PATH). KILN_SEED repeats a random run,
-KILN_HAVOC_ROUNDS sets the number of random damages (60), KILN_MODEL_SEEDS that of random trees,
-KILN_BIG the size of the streamed object (1GiB).
+Each function of a FILE beside this one that is marked as a test is one, and so is each of the
+sessions; without a TEST they are listed. KILN_PROGRAM names the program (kiln of the PATH).
+KILN_SEED repeats a random run, KILN_HAVOC_ROUNDS sets the number of random damages (60),
+KILN_MODEL_SEEDS that of random trees, KILN_BIG the size of the streamed object (1GiB).
 """
 
 import importlib

@@ -1,11 +1,11 @@
 """Sessions: commands with what they print, which have to be true.
 
-Those in the folder `sessions` are tests alone; so are the tutorial and the page for operators beside
-being read. A command is indented and begins with `$ `, its next lines with `> `; below it stands what
-it prints. Text that was elided as `...` may be anything. In `sessions` each part under a `## ` runs
-in an empty folder of its own, by bash with `helpers.sh`; output and errors stand together, and a line
-`[3]` is an exit code that is not 0. With KILN_SESSIONS=write these files are written anew, where they
-do not fit.
+Those in the folder `sessions` are tests alone; so are the tutorial and the page for operators
+beside being read. A command is indented and begins with `$ `, its next lines with `> `; below it
+stands what it prints. Text that was elided as `...` may be anything. In `sessions` each part under
+a `## ` runs in an empty folder of its own, by bash with `helpers.sh`; output and errors stand
+together, and a line `[3]` is an exit code that is not 0. With KILN_SESSIONS=write these files are
+written anew, where they do not fit.
 """
 
 import os
