@@ -152,32 +152,6 @@ fn an_input_that_changes_or_fails_leaves_nothing() {
 }
 
 #[test]
-fn a_second_encode_is_refused_unless_told() {
-    let world = World::new("rs:4+2", 64);
-    let bytes = data(3000);
-    world.encode(&bytes);
-    let error = world.try_encode(&bytes).unwrap_err();
-    assert!(error.kind() == Kind::Refused && error.to_string().contains("already encoded"));
-    let other = data(2000);
-    let mut source = Known { identity: [4; 16], ..Known::new(&other) };
-    let end = encode(&world.request(), &mut source, &world.nodes, &settings());
-    assert!(end.unwrap_err().to_string().contains("6 shards of \"object\" are here"));
-    world.assert_whole(&bytes);
-    // Fewer shards than before: the others go.
-    let narrow = codec("rep:2");
-    let req = kiln_files::EncodeRequest {
-        codec: &narrow,
-        run: [2; 16],
-        replace: true,
-        ..world.request()
-    };
-    source.at = 0;
-    encode(&req, &mut source, &world.nodes, &settings()).unwrap();
-    assert_eq!(world.files(), [name(0), name(1)]);
-    assert!(world.decode().unwrap().0 == other);
-}
-
-#[test]
 fn a_node_that_cannot_be_listed_is_as_good_as_lost() {
     let world = World::spread("rs:4+2", 64);
     let bytes = data(3000);

@@ -2,7 +2,7 @@
 
 use kiln_files::RepairRequest;
 use kiln_files::raw::{RawRequest, decode_raw, encode_raw, repair_raw, verify_raw};
-use kiln_stripe::{ErrorKind, StreamSource};
+use kiln_stripe::StreamSource;
 
 use crate::helpers::*;
 use crate::round_trip::losses;
@@ -82,29 +82,4 @@ fn without_a_chunk_size_small_objects_are_one_small_stripe() {
     assert!(out == bytes);
     let report = verify_raw(&RawRequest { size: None, ..req }, &world.nodes, &settings).unwrap();
     assert!(report.clean);
-}
-
-#[test]
-fn what_does_not_fit_is_said() {
-    let world = World::new("clay:4+2", 1);
-    let settings = settings();
-    let bytes = data(1000);
-    let bad = request(&world, Some(100), 1000);
-    let source = &mut Known::new(&bytes);
-    let error = encode_raw(&bad, source, &world.nodes, &settings).unwrap_err();
-    assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("multiple of 8"));
-    let req = request(&world, Some(160), 1000);
-    encode_raw(&req, &mut Known::new(&bytes), &world.nodes, &settings).unwrap();
-    let error = encode_raw(&req, &mut Known::new(&bytes), &world.nodes, &settings).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Refused);
-    // Parity that does not fit.
-    let mut file = world.stores[0].bytes("in.5").unwrap();
-    file[200] ^= 1;
-    world.stores[0].put("in.5", file);
-    let report = verify_raw(&req, &world.nodes, &settings).unwrap();
-    assert_eq!((report.clean, report.lost), (false, vec![5]));
-    // A file cut short is rebuilt.
-    world.stores[0].put("in.2", vec![1; 10]);
-    let report = repair_raw(&req, &RepairRequest::default(), &world.nodes, &settings).unwrap();
-    assert_eq!(report.lost, [2]);
 }

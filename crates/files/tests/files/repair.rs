@@ -63,19 +63,6 @@ impl World {
 }
 
 #[test]
-fn a_clay_repair_reads_three_and_a_quarter_chunks() {
-    let world = World::new("clay:10+4", 16);
-    let bytes = data(2 * world.stripe());
-    world.encode(&bytes);
-    for lost in 0..14 {
-        world.lose(lost);
-        let report = world.repair(&RepairRequest::default()).unwrap();
-        assert_eq!(report.bytes_read * 4, report.bytes_written * 13);
-    }
-    world.assert_whole(&bytes);
-}
-
-#[test]
 fn dry_run_agrees_for_several_losses_and_short_stripes() {
     for (spec, sub_chunk) in codes() {
         let world = World::spread(spec, sub_chunk);
@@ -95,39 +82,4 @@ fn dry_run_agrees_for_several_losses_and_short_stripes() {
         }
         world.assert_one_each(&bytes);
     }
-}
-
-#[test]
-fn a_whole_object_is_scanned_and_left_alone() {
-    let world = World::new("clay:4+2", 16);
-    let bytes = data(3 * world.stripe());
-    world.encode(&bytes);
-    let report = world.repair(&RepairRequest::default()).unwrap();
-    assert_eq!((report.strategy.as_str(), report.lost.len()), ("none", 0));
-    assert_eq!(report.scan_bytes_read, bytes.len() as u64 / 4 * 6);
-    assert_eq!((report.bytes_read, report.bytes_written), (0, 0));
-    world.assert_whole(&bytes);
-}
-
-#[test]
-fn what_the_user_calls_lost_is_not_read() {
-    let world = World::new("rs:4+2", 100);
-    let bytes = data(2500);
-    world.encode(&bytes);
-    let req = RepairRequest { lost: vec![2], ..RepairRequest::default() };
-    let report = world.repair(&req).unwrap();
-    assert_eq!(report.lost, [2]);
-    assert!(report.nodes.iter().all(|node| node.index != 2 || node.bytes_read == 0));
-    world.assert_whole(&bytes);
-    let req = RepairRequest { lost: vec![6], ..RepairRequest::default() };
-    assert!(world.repair(&req).unwrap_err().to_string().contains("no shard 6"));
-}
-
-#[test]
-fn an_empty_object_is_repaired_too() {
-    let world = World::new("clay:4+2", 16);
-    world.encode(&[]);
-    world.lose(1);
-    world.repair(&RepairRequest::default()).unwrap();
-    world.assert_whole(&[]);
 }

@@ -32,31 +32,6 @@ fn files_and_streams_come_back() {
     }
 }
 
-#[test]
-fn several_segments_come_back() {
-    // 4096 stripes of one 16-byte sub-chunk to a segment.
-    let world = World::new("rs:4+2", 16);
-    let bytes = data(10_000 * world.stripe() + 5);
-    world.encode(&bytes);
-    world.assert_whole(&bytes);
-    for lost in [0, 5] {
-        world.lose(lost);
-    }
-    assert!(world.decode().unwrap().0 == bytes);
-    world.repair(&RepairRequest::default()).unwrap();
-    world.assert_whole(&bytes);
-}
-
-#[test]
-fn default_sub_chunks_work() {
-    let mut world = World::new("rs:4+2", 1);
-    world.sub_chunk = kiln_stripe::default_sub_chunk(world.codec.shape());
-    let bytes = data((5 << 20) + 77);
-    let report = world.encode(&bytes);
-    assert_eq!((report.stripes, report.chunk), (2, 1 << 20));
-    world.assert_whole(&bytes);
-}
-
 /// All sets of at most `most` indices below n.
 pub fn losses(n: usize, most: u32) -> impl Iterator<Item = Vec<usize>> {
     (0u32..1 << n)
@@ -91,16 +66,6 @@ fn every_loss_decodes_and_repairs() {
             assert!(world.all() == shards, "{spec} {lost:?}");
         }
     }
-}
-
-#[test]
-fn too_many_lost_is_said_plainly() {
-    let world = World::new("rs:4+2", 100);
-    world.encode(&data(1000));
-    [0, 3, 5].iter().for_each(|&index| world.lose(index));
-    let error = world.decode().unwrap_err();
-    assert!(matches!(error, PoolError::NotRecoverable { .. }), "{error}");
-    assert!(error.to_string().contains("3 of 6 shards, needs 4"), "{error}");
 }
 
 #[test]
