@@ -72,25 +72,3 @@ pub fn named(indices: &[usize]) -> String {
         _ => format!("shards {}", show(indices)),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn reads_and_prints_ranges() {
-        assert_eq!(parse("3"), Ok(vec![3]));
-        assert_eq!(parse("9, 0-2,1"), Ok(vec![0, 1, 2, 9]));
-        assert_eq!(show(&[0, 1, 2, 9]), "0-2,9");
-        assert_eq!(show(&[]), "none");
-        assert_eq!(named(&[3]), "shard 3");
-        assert_eq!(named(&[3, 5]), "shards 3,5");
-    }
-
-    #[test]
-    fn refuses_what_is_no_list() {
-        for text in ["", "x", "1,,2", "5-3", "256", "-1", "1-", "1-2-3", "0-99999999999"] {
-            assert!(parse(text).is_err(), "{text}");
-        }
-    }
-}

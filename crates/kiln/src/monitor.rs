@@ -208,26 +208,3 @@ impl Metrics {
         text
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_label_of_all_and_one_of_a_family_stand_in_the_text() {
-        let counters = vec![("kiln_reads", "Reads", 7)];
-        let nodes = vec![("n0".to_owned(), 3), ("n1".to_owned(), 4)];
-        let gauge = MetricFamily::gauge("kiln_free_bytes", "Bytes free", "node", nodes);
-        let metrics = Metrics { counters, families: vec![gauge], ..Metrics::default() };
-        let text = metrics.text("volume", "disk");
-        assert!(text.contains("kiln_reads_total{volume=\"disk\"} 7"), "{text}");
-        assert!(text.contains("kiln_free_bytes{volume=\"disk\",node=\"n1\"} 4"), "{text}");
-    }
-
-    #[test]
-    fn what_is_not_ready_says_why() {
-        let document = monitored("/ready", String::new, Err("the disk is gone".into())).unwrap();
-        assert_eq!((document.status, &document.body[..]), (503, "the disk is gone\n"));
-        assert!(monitored("/", String::new, Ok(())).is_none());
-    }
-}

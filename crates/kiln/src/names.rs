@@ -94,20 +94,3 @@ pub fn output_part(name: &OsStr) -> OsString {
 pub fn is_output_part(name: &str) -> bool {
     name.starts_with('.') && name.ends_with(PART)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn descriptions_share_no_file_but_keep_those_of_earlier_versions() {
-        let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        assert_eq!(pool_key(&at("pool.toml")), at("pool.seal.key"));
-        assert_eq!(pool_key(&at("pool.eu")), at("pool.eu.seal.key"));
-        std::fs::write(at("pool.seal.key"), "earlier").unwrap();
-        assert_eq!(pool_key(&at("pool.eu")), at("pool.seal.key"));
-        std::fs::write(at("pool.eu.seal.key"), "own").unwrap();
-        assert_eq!(pool_key(&at("pool.eu")), at("pool.eu.seal.key"));
-    }
-}

@@ -391,19 +391,3 @@ pub fn divided(chunk: u64, alpha: usize) -> Result<u64, Failure> {
     );
     Err(Failure::Flag { flag: "--chunk", problem })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn chunk_and_sub_chunk_say_the_same() {
-        assert_eq!(sub_chunk(256, Some(4096), None).ok(), Some(Some(4096)));
-        assert_eq!(sub_chunk(256, None, Some(1 << 20)).ok(), Some(Some(4096)));
-        assert_eq!(sub_chunk(256, None, None).ok(), Some(None));
-        let error = sub_chunk(256, None, Some(1000)).unwrap_err().to_string();
-        assert!(error.contains("1024 is"), "{error}");
-        assert!(sub_chunk(1, Some(0), None).is_err());
-        assert!(sub_chunk(1, Some(1 << 40), None).is_err());
-    }
-}

@@ -60,32 +60,3 @@ fn read(path: &Path) -> Result<Vec<u32>, Failure> {
         })
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_files_order_goes_into_the_spec() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("layers");
-        let spec = |rest: &str| format!("clay:4+2,order={}{rest}", file.display());
-        std::fs::write(&file, "# mine\n2, 5 0 7\n4;3 [6 1]\n").unwrap();
-        let resolved = resolve(&spec(",coupling=ceph")).unwrap();
-        let codec = crate::setup::codec(&resolved).unwrap();
-        assert!(resolved.starts_with("clay:4+2,coupling=ceph,order=list:"), "{resolved}");
-        let order = Order::new(codec.layers().unwrap(), codec.order()).unwrap();
-        assert_eq!(order.layers(), [2, 5, 0, 7, 4, 3, 6, 1]);
-        std::fs::write(&file, "0 1 3 2 6 7 5 4").unwrap();
-        assert_eq!(resolve(&spec("")).unwrap(), "clay:4+2,order=gray");
-        for (text, problem) in [("0 1 2", "lists 3 layers"), ("0 x", "'x' is not")] {
-            std::fs::write(&file, text).unwrap();
-            let error = resolve(&spec("")).unwrap_err().to_string();
-            assert!(error.contains(problem), "{error}");
-        }
-        assert!(resolve("clay:4+2,order=/no/such/file").is_err());
-        for same in ["clay:4+2,order=gray", "clay:4+2,order=spiral", "rs:4+2", "clay:4+2"] {
-            assert_eq!(resolve(same).unwrap(), same);
-        }
-    }
-}

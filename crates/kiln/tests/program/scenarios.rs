@@ -59,6 +59,11 @@ scenarios! {
         full_disk
         read_only_disk
         full_node_of_a_pool;
+    documents:
+        requests_are_understood_and_others_get_nothing
+        silent_clients_keep_nobody_away
+        a_page_of_another_site_is_refused_and_so_is_a_client_without_the_token
+        only_loopback_addresses_need_no_token;
     havoc: random_damage_never_gives_a_wrong_byte;
     memory: a_long_stream_stays_below_half_a_gigabyte;
     nbd:

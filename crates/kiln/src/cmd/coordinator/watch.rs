@@ -99,24 +99,3 @@ fn token(path: &Path) -> Result<String, Failure> {
     }
     Ok(token.to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_token_is_made_once_and_kept_from_others() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("token");
-        let made = token(&path).ok().unwrap();
-        assert!(made.len() == 64 && token(&path).ok().unwrap() == made);
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        for bad in ["", "short", "two words and more than sixteen", &"x".repeat(300)] {
-            fs::write(&path, bad).unwrap();
-            assert!(token(&path).is_err(), "{bad}");
-        }
-        fs::write(&path, &made).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        assert!(token(&path).err().unwrap().to_string().contains("chmod 600"));
-    }
-}
