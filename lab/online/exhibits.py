@@ -1,7 +1,7 @@
 """The paper's figures 5 to 46, each drawn from a run: one row a figure. Pure.
 
 A row has what our picture shows, from cells of the run; what the paper's text says in numbers
-stands beside it (`claims.py`). Where there are no such numbers the picture says so.
+stands beside it (`claims.json`). Where there are no such numbers the picture says so.
 """
 
 from dataclasses import dataclass, field

@@ -1,7 +1,7 @@
 """Latency at fixed rates, and applications on files: numbers and pictures of such cells. Pure.
 
 The paper drives SPEC SFS on CephFS (its section VI) and measures latency at rates that both
-systems hold. Its numbers for applications stand in `claims.py`; here they are compared with cells
+systems hold. Its numbers for applications stand in `claims.json`; here they are compared with cells
 whose requests are about names, too.
 """
 

@@ -82,7 +82,7 @@ pub fn run(options: &Options, out: Option<&Path>) -> Result<(), BenchError> {
     }
     let Some(out) = out else { return Ok(()) };
     let whole = serde_json::json!({ "machine": machine, "sections": sections });
-    page::write(out, NAME, &whole, None)
+    page::write(out, NAME, &whole)
 }
 
 /// A section that cannot be run here says so where nobody overlooks it.

@@ -57,23 +57,6 @@ impl Machine {
             huge_pages,
         }
     }
-
-    /// What pages and pictures say of it.
-    pub fn line(&self) -> String {
-        let held = self.held_to.as_ref();
-        let held = held.map_or(String::new(), |class| format!(", everybody held to {class}"));
-        format!(
-            "{}, {} cores, kernel `{}`{held}, Linux {}, {}, commit {}, load {}, {:?} clock",
-            self.cpu,
-            self.cores,
-            self.kernel,
-            self.system,
-            self.compiler,
-            self.commit,
-            self.load,
-            self.clock
-        )
-    }
 }
 
 fn output(program: &str, args: &[&str]) -> Option<String> {

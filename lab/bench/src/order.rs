@@ -57,7 +57,7 @@ pub struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        page::write(folder, "order", &report, None)?;
+        page::write(folder, "order", &report)?;
     }
     println!("{}", report.headline());
     Ok(())

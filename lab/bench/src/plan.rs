@@ -62,7 +62,7 @@ struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        page::write(folder, "plan", &report, None)?;
+        page::write(folder, "plan", &report)?;
         parts(options, &report.machine.commit).forget();
     }
     println!("{}", report.headline());

@@ -58,7 +58,7 @@ pub struct Report {
 pub fn run(options: &Options<'_>) -> Result<(), BenchError> {
     let report = measure(options)?;
     if let Some(folder) = options.out {
-        page::write(folder, REPORT, &report, None)?;
+        page::write(folder, REPORT, &report)?;
     }
     println!("{}", report.headline());
     Ok(())

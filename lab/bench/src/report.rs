@@ -72,6 +72,6 @@ impl Report {
     /// # Errors
     /// The folder cannot be written.
     pub fn write(&self, folder: &Path) -> Result<(), BenchError> {
-        page::write(folder, &self.case, self, None)
+        page::write(folder, &self.case, self)
     }
 }

@@ -13,8 +13,6 @@ pub struct Promise {
     pub key: &'static str,
     /// What it should be at least.
     pub bars: Bars,
-    /// What it says, for the page.
-    pub about: &'static str,
     ratio: fn(&Report, &Code) -> Option<f64>,
 }
 
@@ -23,8 +21,8 @@ pub const PROMISES: &[Promise] = &[
     Promise {
         key: "alg2_over_alg1_u64",
         bars: Bars::all(1.21),
-        about: "peak of Algorithm 2 over that of Algorithm 1, 64-bit words, in cache or the \
-                paper's buffer, every code",
+        // peak of Algorithm 2 over that of Algorithm 1, 64-bit words, in cache or the paper's
+        // buffer, every code
         ratio: |report, code| {
             let at = |place, who| report.peak(code, "encode", place, &[who]).map(rate);
             let peak = |who| {
@@ -37,20 +35,19 @@ pub const PROMISES: &[Promise] = &[
     Promise {
         key: "best_over_jerasure_cache",
         bars: Bars::both(3.5, 4.0),
-        about: "kiln's peak over Jerasure's in cache, Liberation 11+2 and Blaum-Roth 10+2",
+        // kiln's peak over Jerasure's in cache, Liberation 11+2 and Blaum-Roth 10+2
         ratio: |report, code| jerasure(report, code, Place::Cache),
     },
     Promise {
         key: "best_over_jerasure_dram",
         bars: Bars::both(2.0, 2.0),
-        about: "the same from DRAM",
+        // the same from DRAM
         ratio: |report, code| jerasure(report, code, Place::Dram),
     },
     Promise {
         key: "best_over_paper_orders_vector",
         bars: Bars::both(1.5, 1.3),
-        about: "kiln's peak over the better of the paper's orders with vectors, in cache, every \
-                code",
+        // kiln's peak over the better of the paper's orders with vectors, in cache, every code
         ratio: |report, code| {
             let orders = [Who::TraditionalVectors, Who::ByWordVectors];
             let ours = report.peak(code, "encode", Place::Cache, &[Who::Kiln])?;
@@ -60,8 +57,8 @@ pub const PROMISES: &[Promise] = &[
     Promise {
         key: "decode2_over_encode",
         bars: Bars::all(0.6),
-        about: "kiln's peak at decoding two lost data chunks over that at encoding, in cache, \
-                every code",
+        // kiln's peak at decoding two lost data chunks over that at encoding, in cache, every
+        // code
         ratio: |report, code| {
             let peak = |operation| report.peak(code, operation, Place::Cache, &[Who::Kiln]);
             Some(rate(peak("decode 2")?) / rate(peak("encode")?))
