@@ -5,6 +5,7 @@ mod drain;
 use super::*;
 use crate::Node;
 use kiln_code::Codec;
+use std::ops::Range;
 
 fn codec(spec: &str) -> Codec {
     Codec::new(&spec.parse().unwrap()).unwrap()
@@ -21,11 +22,31 @@ fn recover(
     RecoveryPlan::new(Arc::new(cluster), layout, &emit, destination, options)
 }
 
-/// Every plan is proved, goes where it may, and the loads are the sums of the plans' loads.
-fn prove(plan: &RecoveryPlan, destination: &Destination) {
-    let nodes = plan.cluster().nodes().len();
-    let (mut sent, mut received) = (vec![0; nodes], vec![0; nodes]);
+/// Stripes over random nodes, of which some have failed.
+fn random(
+    codec: &Codec,
+    nodes: Range<usize>,
+    failed: &[usize],
+    stripes: usize,
+    seed: u64,
+) -> Layout {
+    let tolerates = |lost: &[usize]| codec.tolerates(lost);
+    Layout::random(codec.shape(), &tolerates, nodes, failed, stripes, seed).unwrap()
+}
+
+/// Every plan is proved, goes where it may, and the loads are the sums of the plans' loads, and of
+/// the chunks that node 0 gives to be copied; how many these are.
+fn prove(plan: &RecoveryPlan, destination: &Destination) -> usize {
+    let (nodes, alpha) = (plan.cluster().nodes().len(), plan.shape().alpha);
+    let (mut sent, mut received, mut copied) = (vec![0; nodes], vec![0; nodes], 0);
     for (index, job) in plan.jobs().enumerate() {
+        if job.strategy == COPIED {
+            assert!(plan.plan(index).is_err());
+            sent[0] += alpha;
+            received[usize::from(job.targets[0])] += alpha;
+            copied += 1;
+            continue;
+        }
         let placed = plan.plan(index).unwrap();
         placed.check().unwrap();
         for (node, cost) in placed.costs().nodes().iter().enumerate() {
@@ -40,13 +61,13 @@ fn prove(plan: &RecoveryPlan, destination: &Destination) {
             }
         }
     }
-    let alpha = plan.shape().alpha as f64;
     let equal = |counts: &[usize], said: Vec<f64>| {
         let pairs = counts.iter().zip(&said);
-        pairs.into_iter().all(|(&count, said)| (count as f64 / alpha - said).abs() < 1e-6)
+        pairs.into_iter().all(|(&count, said)| (count as f64 / alpha as f64 - said).abs() < 1e-6)
     };
     assert!(equal(&sent, plan.sent().collect()) && equal(&received, plan.received().collect()));
     assert!(plan.makespan() >= plan.bound() - 1e-9, "{} {}", plan.makespan(), plan.bound());
+    copied
 }
 
 fn quick() -> RecoveryOptions {
@@ -62,15 +83,7 @@ fn every_recovery_is_proved_and_its_loads_are_exact() {
         let links = |i: usize| 1e8 * (1 + i % 3) as f64;
         let node = |i: usize| Node::new(format!("n{i}")).with_link(links(i), links(i + 1));
         let nodes = 2 * n + 3;
-        let layout = Layout::random(
-            codec.shape(),
-            &|lost| codec.tolerates(lost),
-            0..nodes - 2,
-            &[0, 1],
-            25,
-            4,
-        )
-        .unwrap();
+        let layout = random(&codec, 0..nodes - 2, &[0, 1], 25, 4);
         let new = vec![0, nodes - 1, nodes - 2];
         let one = Destination::Nodes(vec![nodes - 1]);
         for destination in [Destination::Spread, Destination::Nodes(new), one] {
@@ -86,8 +99,7 @@ fn every_recovery_is_proved_and_its_loads_are_exact() {
 fn every_strategy_recovers_by_itself() {
     for spec in ["rs:3+2", "clay:2+2"] {
         let codec = codec(spec);
-        let tolerates = |lost: &[usize]| codec.tolerates(lost);
-        let layout = Layout::random(codec.shape(), &tolerates, 0..8, &[0, 1], 12, 5).unwrap();
+        let layout = random(&codec, 0..8, &[0, 1], 12, 5);
         assert!(layout.stripes().any(|stripe| stripe.lost().count() == 2));
         for row in crate::STRATEGIES {
             let options = RecoveryOptions { strategies: vec![row.name], ..quick() };
@@ -106,9 +118,7 @@ fn spread_recovery_is_within_five_percent_of_the_bound() {
     let joint = RecoveryOptions { strategies: vec!["central"], ..RecoveryOptions::default() };
     let alone = RecoveryOptions { sweeps: 0, ..joint.clone() };
     for seed in 1..=3 {
-        let layout =
-            Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..21, &[0], 100, seed)
-                .unwrap();
+        let layout = random(&codec, 0..21, &[0], 100, seed);
         let makespan = |options| {
             let cluster = Cluster::uniform(21).unwrap();
             let plan = recover(&codec, cluster, layout.clone(), Destination::Spread, options);
@@ -126,8 +136,7 @@ fn spread_recovery_is_within_five_percent_of_the_bound() {
 #[test]
 fn the_bound_is_the_known_one() {
     let codec = codec("clay:4+2");
-    let layout =
-        Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..13, &[12], 400, 9).unwrap();
+    let layout = random(&codec, 0..13, &[12], 400, 9);
     let mut stored = [0; 12];
     for stripe in layout.stripes() {
         stripe.homes().iter().flatten().for_each(|&node| stored[usize::from(node)] += 1);
@@ -147,9 +156,7 @@ fn the_bound_is_the_known_one() {
 #[test]
 fn stripes_at_risk_come_first() {
     let codec = codec("clay:4+3");
-    let layout =
-        Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..12, &[3, 5, 8], 200, 2)
-            .unwrap();
+    let layout = random(&codec, 0..12, &[3, 5, 8], 200, 2);
     let cluster = Cluster::uniform(12).unwrap();
     let plan = recover(&codec, cluster, layout, Destination::Spread, &quick()).unwrap();
     let lost: Vec<usize> = plan.jobs().map(|job| job.lost.len()).collect();
@@ -164,9 +171,7 @@ fn stripes_at_risk_come_first() {
 fn the_same_seed_gives_the_same_recovery() {
     let codec = codec("clay:4+2");
     let jobs = || {
-        let layout =
-            Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..10, &[1], 50, 3)
-                .unwrap();
+        let layout = random(&codec, 0..10, &[1], 50, 3);
         let cluster = Cluster::uniform(10).unwrap();
         let plan = recover(&codec, cluster, layout, Destination::Spread, &quick()).unwrap();
         plan.jobs().map(|job| (job.stripe, job.targets.to_vec())).collect::<Vec<_>>()
@@ -220,8 +225,7 @@ fn nothing_lost_is_an_empty_plan() {
 fn replacements_are_filled_at_the_bound() {
     let codec = codec("clay:10+4");
     let options = RecoveryOptions { strategies: vec!["central", "hub"], ..quick() };
-    let layout =
-        Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..21, &[0], 100, 1).unwrap();
+    let layout = random(&codec, 0..21, &[0], 100, 1);
     for new in [vec![0], vec![21, 22]] {
         let cluster = Cluster::uniform(23).unwrap();
         let to = Destination::Nodes(new.clone());
