@@ -4,13 +4,15 @@ use std::mem::offset_of;
 
 use super::super::super::engine::{Addressing, CodeVariant, Distances, Slot};
 use super::super::call::Arguments;
-use super::super::target::{MOST_STACK, StraightLine};
+use super::super::target::{MOST_STACK, Machine, StraightLine};
 use super::Arm;
 use super::encode::{
-    self, ARGUMENTS, Condition, Instruction, LEFT, RETURN, STACK, V, X, add, add_bytes, branch,
-    compare, load_half, load_indexed, load_word, subtract,
+    self, ARGUMENTS, Condition, Instruction, LEFT, Place, RETURN, STACK, V, X, add, add_bytes,
+    branch, compare, load_half, load_indexed, load_word, subtract,
 };
-use super::operand_addressing::{DONE, FREE, LIST, OPERANDS, OWN, QUARTER, QUARTERS, list_entry};
+use super::operand_addressing::{
+    DONE, FREE, LIST, OPERANDS, OWN, Places, QUARTER, QUARTERS, list_entry,
+};
 use crate::block::{Block, Side};
 
 /// First of the repetitions; or the starts of all regions.
@@ -28,20 +30,25 @@ const MOST_WORDS: usize = 511;
 /// Bytes for the registers that belong to the caller: ten or eleven of `OWN`, four pairs of halves.
 const SAVED: usize = 96 + 64;
 
-/// The code of a block: its straight line with loops around it.
-pub fn link(
-    block: &Block,
-    variant: CodeVariant,
-    addressing: Addressing,
-    straight: &StraightLine<Arm>,
-    turns: usize,
-) -> Option<Vec<u8>> {
-    let loops = Loops { block, variant, addressing, straight, code: Vec::new() };
-    let operands = block.sides().len();
-    if loops.frame() > MOST_STACK || operands > MOST_OPERANDS || loops.words() > MOST_WORDS {
-        return None;
+impl Machine for Arm {
+    type Instruction = Instruction;
+    type Place = Place;
+    type Places = Places;
+
+    fn link(
+        block: &Block,
+        variant: CodeVariant,
+        addressing: Addressing,
+        straight: &StraightLine<Arm>,
+        turns: usize,
+    ) -> Option<Vec<u8>> {
+        let loops = Loops { block, variant, addressing, straight, code: Vec::new() };
+        let operands = block.sides().len();
+        if loops.frame() > MOST_STACK || operands > MOST_OPERANDS || loops.words() > MOST_WORDS {
+            return None;
+        }
+        loops.all(turns)
     }
-    loops.all(turns)
 }
 
 struct Loops<'a> {

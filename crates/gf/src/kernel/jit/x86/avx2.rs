@@ -10,9 +10,8 @@ use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
-use super::X86;
-use super::fetch;
 use super::operand_addressing::{HEADER, MAPS, Places, REST_BYTES};
+use super::{X86, fetch};
 use crate::AlignedBuf;
 use crate::block::Block;
 use crate::tuning::Level;

@@ -5,9 +5,8 @@ use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::super::super::avx512::{WIDTH, XOR3};
 use super::super::target::{self, Maps, NoCode, Products, Store, Target, Written};
-use super::X86;
-use super::fetch;
 use super::operand_addressing::{ARGUMENTS, Places, REST_BYTES};
+use super::{X86, fetch};
 use crate::block::Block;
 use crate::tuning::Level;
 

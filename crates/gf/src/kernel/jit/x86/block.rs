@@ -6,31 +6,35 @@ use iced_x86::{Code, Encoder, IcedError, Instruction, MemoryOperand, Register};
 
 use super::super::super::engine::{Addressing, CodeVariant, Distances, Slot};
 use super::super::call::Arguments;
-use super::super::target::{MOST_STACK, StraightLine};
-use super::X86;
-use super::fetch;
+use super::super::target::{MOST_STACK, Machine, StraightLine};
 use super::operand_addressing::{
     AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, ARGUMENTS, AT, BASES, DONE, END, HEADER, LEFT,
-    MAPS, NEXT, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
+    MAPS, NEXT, Places, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
 };
+use super::{X86, fetch};
 use crate::block::{Block, Side};
 
 /// The registers that belong to the caller.
 const SAVED: [Register; 6] =
     [Register::RBX, Register::RBP, Register::R12, Register::R13, Register::R14, Register::R15];
 
-/// The code of a block: its straight line with loops around it.
-pub(super) fn link(
-    block: &Block,
-    variant: CodeVariant,
-    addressing: Addressing,
-    straight: &StraightLine<X86>,
-    turns: usize,
-) -> Option<Vec<u8>> {
-    if frame(addressing, block, straight) > MOST_STACK {
-        return None;
+impl Machine for X86 {
+    type Instruction = Instruction;
+    type Place = MemoryOperand;
+    type Places = Places;
+
+    fn link(
+        block: &Block,
+        variant: CodeVariant,
+        addressing: Addressing,
+        straight: &StraightLine<X86>,
+        turns: usize,
+    ) -> Option<Vec<u8>> {
+        if frame(addressing, block, straight) > MOST_STACK {
+            return None;
+        }
+        Assembler::new(variant, addressing, block).all(straight, turns).ok()
     }
-    Assembler::new(variant, addressing, block).all(straight, turns).ok()
 }
 
 /// A jump forward that has no target yet; its last four bytes are to hold the distance.
