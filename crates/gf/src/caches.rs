@@ -1,8 +1,7 @@
 //! Sizes of this machine's caches, as far as they may be relied on.
 
-use std::env;
-use std::fmt;
 use std::sync::OnceLock;
+use std::{env, fmt};
 
 use crate::GfError;
 

@@ -21,12 +21,11 @@ use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, Tab
 
 use self::checked::CheckedFile;
 pub use self::entry::Listed;
-use crate::Key;
-use crate::PoolConfig;
 use crate::manifest::changes::{self, Position};
 use crate::manifest::quorum::Found;
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::ClusterMap;
+use crate::{Key, PoolConfig};
 
 /// Name to entry.
 const OBJECTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("objects");

@@ -3,10 +3,9 @@
 
 use std::arch::x86_64::*;
 
-use super::Kernel;
 use super::engine::{Engine, Pass};
 use super::generic::{self, Vector};
-use super::nibbles;
+use super::{Kernel, nibbles};
 
 /// Bytes of a vector.
 pub(super) const WIDTH: usize = 64;

@@ -2,9 +2,10 @@
 
 use super::*;
 use crate::field::mul;
-use crate::{AlignedBuf, Matrix};
-use crate::{Block, Buffers, Call, Factor, Product, ProgramSource, Routine, TemporalHint};
-use crate::{KernelProgram, Shift, Side, Unit, Value};
+use crate::{
+    AlignedBuf, Block, Buffers, Call, Factor, KernelProgram, Matrix, Product, ProgramSource,
+    Routine, Shift, Side, TemporalHint, Unit, Value,
+};
 
 pub(super) mod blocks;
 #[cfg(unix)]

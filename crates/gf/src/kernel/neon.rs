@@ -4,10 +4,9 @@
 use std::arch::aarch64::*;
 use std::arch::is_aarch64_feature_detected;
 
-use super::Kernel;
 use super::engine::{Engine, Pass};
 use super::generic::{self, Vector};
-use super::nibbles;
+use super::{Kernel, nibbles};
 
 /// Bytes of a vector.
 pub(super) const WIDTH: usize = 16;

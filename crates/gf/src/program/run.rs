@@ -7,12 +7,11 @@ use smallvec::{SmallVec, smallvec};
 
 use super::{Buffers, Checked, KernelProgram, LINE, TOGETHER, Tables, Unit, Work, scratch};
 use crate::block::Side;
-use crate::kernel;
 use crate::kernel::engine::{Distances, Job, Operands, Slot};
 use crate::kernel::fetch;
 use crate::program::Routine;
 use crate::tuning::Fetch;
-use crate::{Caches, GfError, TemporalHint, working_set};
+use crate::{Caches, GfError, TemporalHint, kernel, working_set};
 
 /// Buffers of a run that need no allocation: on a few KiB allocations take as long as the work.
 const FEW: usize = 24;

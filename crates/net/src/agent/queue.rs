@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 
-use super::TaskId;
 use super::connection::Pending;
-use super::{ConnectionId, Disk};
+use super::{ConnectionId, Disk, TaskId};
 use crate::proto::Priority;
 
 /// Of so many jobs one is repair's, when it waits: a busy cluster must still become whole.

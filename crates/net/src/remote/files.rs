@@ -7,9 +7,8 @@ use bytes::Bytes;
 use kiln_store::{Append, BatchRead, Operation, ReadAt, StoreError, check_name};
 
 use super::{Coming, PATIENCE, Peer, Remote, SYNC_PATIENCE, locked};
-use crate::Result;
-use crate::buffers;
 use crate::proto::{Message, PAYLOAD_MAX};
+use crate::{Result, buffers};
 
 /// Writes of one call that are under way at once, at most.
 const AT_ONCE: usize = 4;

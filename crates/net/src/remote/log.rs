@@ -7,9 +7,8 @@ use bytes::Bytes;
 use kiln_store::{LogFile, Operation, StoreError};
 
 use super::{Coming, PATIENCE, Peer, Remote, SYNC_PATIENCE};
-use crate::buffers;
 use crate::proto::{Message, PADDING_MAX, PAYLOAD_MAX};
-use crate::{NetError, Result};
+use crate::{NetError, Result, buffers};
 
 /// A log that this connection writes. Bytes are on their way when a write returns; whether they got
 /// there shows at the sync. It does not outlive its connection.

@@ -13,8 +13,7 @@ use kiln_stripe::Result;
 use kiln_stripe::chunks::{Chunks, Shards};
 use kiln_stripe::stripe::are_parts;
 
-use crate::data::shards::Member;
-use crate::data::shards::ObjectShards;
+use crate::data::shards::{Member, ObjectShards};
 use crate::{Key, NodeFile};
 
 /// Sub-chunks that are wanted of chunks that are gone, the same ones of several stripes.

@@ -3,11 +3,10 @@
 use kiln_stripe::{PoolError, Result};
 use serde::Serialize;
 
-use crate::Key;
-use crate::Listed;
 use crate::data::reader::ObjectReader;
 use crate::data::shards::ObjectShards;
 use crate::layout::Body;
+use crate::{Key, Listed};
 
 /// An object and the state of its files, as far as headers and trailers tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -7,8 +7,7 @@
 
 use std::fmt;
 
-use kiln_stripe::names::hex;
-use kiln_stripe::names::unhex;
+use kiln_stripe::names::{hex, unhex};
 use kiln_stripe::{PoolError, Result};
 use zeroize::Zeroizing;
 

@@ -208,9 +208,8 @@ pub(crate) fn is_accepted(text: &[u8], seals: &Seals) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Policy;
-    use crate::example_pool;
     use crate::members::membership::Membership;
+    use crate::{Policy, example_pool};
     use kiln_store::MemoryBackend;
     use kiln_stripe::{Settings, Silent};
 

@@ -14,8 +14,9 @@ use kiln_stripe::node::Locks;
 use kiln_stripe::{PoolError, Result, Settings};
 
 use crate::manifest::store::ManifestStore;
-use crate::map::cluster_map::ClusterMap;
-use crate::map::cluster_map::{Opener, PoolNode, identity, opened, take, write_identity};
+use crate::map::cluster_map::{
+    ClusterMap, Opener, PoolNode, identity, opened, take, write_identity,
+};
 use crate::map::meta_files::{MAX_TEXT, epoch_of, parse_map, read_small, refuse_later, write_map};
 use crate::map::presence::{is_marked, unmarked};
 use crate::{Index, NodeConfig, NodeState, PoolConfig};

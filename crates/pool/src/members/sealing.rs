@@ -15,13 +15,10 @@ use crate::layout::seal::{Seals, UNSEALED};
 use crate::manifest::commit::Change;
 use crate::manifest::quorum::Found;
 use crate::manifest::store::ManifestStore;
-use crate::map::cluster_map::ClusterMap;
-use crate::map::cluster_map::Opener;
+use crate::map::cluster_map::{ClusterMap, Opener};
 use crate::map::meta_files::{MAX_TEXT, is_accepted, is_intact, read_small};
-use crate::members::membership::Membership;
-use crate::members::membership::map_of;
-use crate::{Key, Manifest};
-use crate::{Listed, PoolConfig, PoolKeys};
+use crate::members::membership::{Membership, map_of};
+use crate::{Key, Listed, Manifest, PoolConfig, PoolKeys};
 
 /// Objects whose manifests are renewed together.
 pub(crate) const TOGETHER: usize = 256;

@@ -5,8 +5,7 @@ use kiln_store::{ShardState, digest_of};
 use kiln_stripe::scan::scan;
 use kiln_stripe::{Depth, Result, Settings};
 
-use crate::data::shards::Member;
-use crate::data::shards::ObjectShards;
+use crate::data::shards::{Member, ObjectShards};
 use crate::index::suspected;
 use crate::manifest::quorum::Found;
 use crate::repair::queue::Damaged;

@@ -6,9 +6,7 @@ use std::collections::BTreeMap;
 use kiln_store::{Backend, ShardReader, move_file};
 use kiln_stripe::{Result, Settings};
 
-use crate::Listed;
-use crate::data::shards::Member;
-use crate::data::shards::ObjectShards;
+use crate::data::shards::{Member, ObjectShards};
 use crate::layout::{Body, Place, Placed, place};
 use crate::manifest::commit::{Change, places};
 use crate::manifest::quorum::Found;
@@ -19,7 +17,7 @@ use crate::map::presence::is_marked;
 use crate::members::membership::Membership;
 use crate::repair::scrub::Scrub;
 use crate::repair::unreferenced_shards::{Stray, Strays};
-use crate::{Key, Manifest, NodeFile};
+use crate::{Key, Listed, Manifest, NodeFile};
 
 impl Scrub<'_> {
     /// A file in quarantine: it returns to its place if it is asked for again and nothing is there,

@@ -9,14 +9,13 @@ use kiln_stripe::rebuild::chunk_bytes;
 use kiln_stripe::{Quiet, Result, Settings};
 use serde::Serialize;
 
-use crate::NodeState;
 use crate::data::shards::ObjectShards;
 use crate::index::{Index, Listed};
 use crate::layout::{Body, place};
 use crate::manifest::commit::places;
 use crate::repair::object_repair::{InPlace, RepairedObject, Target};
 use crate::repair::repairer::Repairer;
-use crate::{Key, Manifest};
+use crate::{Key, Manifest, NodeState};
 
 /// Failures told one by one.
 const MOST_TOLD: usize = 1000;

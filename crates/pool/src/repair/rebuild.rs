@@ -14,14 +14,13 @@ use kiln_store::{Digest, ShardInfo, read_back};
 use kiln_stripe::chunks::Shards;
 use kiln_stripe::{PoolError, Result, Settings};
 
-use crate::RepairRequest;
 use crate::data::shards::{Member, ObjectShards};
 use crate::manifest::commit::places;
 use crate::manifest::quorum::Found;
 use crate::repair::health::Health;
 use crate::repair::object_repair::{InPlace, Target, Work};
 use crate::repair::repairer::Repairer;
-use crate::{Key, NodeFile};
+use crate::{Key, NodeFile, RepairRequest};
 
 /// Needs of one object.
 #[derive(Debug)]

@@ -6,9 +6,7 @@ use kiln_store::{Backend, move_file};
 use kiln_stripe::{Depth, PoolError, Quiet, Result, Settings};
 use serde::Serialize;
 
-use crate::Listed;
-use crate::data::shards::Member;
-use crate::data::shards::ObjectShards;
+use crate::data::shards::{Member, ObjectShards};
 use crate::index::{Index, THE_MANIFEST, suspect, suspected};
 use crate::manifest::commit::{has_shard, places};
 use crate::manifest::quorum::Found;
@@ -18,7 +16,7 @@ use crate::repair::health::Health;
 use crate::repair::queue::RepairQueue;
 use crate::repair::repairer::Repairer;
 use crate::repair::unreferenced_shards::Strays;
-use crate::{Key, Manifest, NodeFile};
+use crate::{Key, Listed, Manifest, NodeFile};
 
 /// Objects that a report tells in detail at most.
 const MAX_TOLD: usize = 1000;

@@ -15,10 +15,9 @@ use crate::RecoveryError;
 use crate::degraded_reader::prepare::{Prepared, prepare};
 use crate::degraded_reader::sink::Sink;
 use crate::degraded_reader::{DegradedReader, ReaderAction};
-use kiln_net::Result;
 use kiln_net::proto::Priority;
 use kiln_net::task_executor::TaskExecutor;
-use kiln_net::{Address, Network};
+use kiln_net::{Address, Network, Result};
 
 /// Time limit of silence; every request has its own limit, this one is for a bug only.
 const UNHEARD: Duration = Duration::from_secs(60);

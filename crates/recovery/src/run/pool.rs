@@ -18,10 +18,11 @@ use crate::batch::{Batch, DamagedObject, Rules, Snapshot};
 use crate::coalescer::{Commits, Looks};
 use crate::report::RepairOutcome;
 use crate::schedule::{Next, Scheduler};
-use crate::{Now, Phase, PoolRecovered, RateLimits, RecoverOptions, RecoveryState, ScrubPosition};
-use crate::{RecoveryError, Result};
-use kiln_net::Turn;
-use kiln_net::{Address, NetError, Network};
+use crate::{
+    Now, Phase, PoolRecovered, RateLimits, RecoverOptions, RecoveryError, RecoveryState, Result,
+    ScrubPosition,
+};
+use kiln_net::{Address, NetError, Network, Turn};
 
 /// Interval at which requests to stop are looked at while there is nothing to do.
 const LOOK: Duration = Duration::from_millis(200);

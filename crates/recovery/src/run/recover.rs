@@ -10,11 +10,10 @@ use super::request_queue::RequestQueue;
 use crate::attempts::Attempts;
 use crate::coordinator::{Coordinator, Outcome, Share};
 use crate::{FinalFailure, Helper, PlacedRepair, Repaired};
-use kiln_net::Network;
 use kiln_net::agent::TaskId;
 use kiln_net::proto::{Message, Priority};
 use kiln_net::task::TransferCounters;
-use kiln_net::{NetError, Result};
+use kiln_net::{NetError, Network, Result};
 
 /// Interval at which limits and requests to stop are looked at.
 const LOOK: Duration = Duration::from_millis(200);

@@ -6,10 +6,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use bytes::Bytes;
 
 use crate::coordinator::AgentRequest;
-use kiln_net::Peer;
-use kiln_net::PendingRequest;
-use kiln_net::Result;
 use kiln_net::proto::{Frame, Priority};
+use kiln_net::{Peer, PendingRequest, Result};
 
 type Answered = (AgentRequest, Result<Frame>);
 

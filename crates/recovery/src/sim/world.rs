@@ -23,8 +23,7 @@ use kiln_net::agent::{
 use kiln_net::link::{self, Link, Request, Token};
 use kiln_net::proto::{Frame, HEADER, Header, Priority, VERSION};
 use kiln_net::task::Fragment;
-use kiln_net::{Answer, DiskSet};
-use kiln_net::{NetError, NetOperation, Result};
+use kiln_net::{Answer, DiskSet, NetError, NetOperation, Result};
 use kiln_testkit::Random;
 
 /// A connection to a host that cannot be reached is given up after so long.

@@ -9,8 +9,9 @@ use kiln_pool::{
     GetRequest, Index, NodeConfig, NodeState, Pool, PoolConfig, ScrubReport, ScrubRequest,
 };
 use kiln_recovery::sim::{Client, Random};
-use kiln_recovery::{Control, PoolRecovery, Scrubbing};
-use kiln_recovery::{RecoverOptions, RecoveryState, ScrubPosition};
+use kiln_recovery::{
+    Control, PoolRecovery, RecoverOptions, RecoveryState, ScrubPosition, Scrubbing,
+};
 use kiln_store::MemoryBackend;
 use kiln_stripe::{Depth, PoolError, Silent};
 

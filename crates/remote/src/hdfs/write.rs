@@ -3,10 +3,9 @@
 //! there, which it then takes the place of, where that is little, and else made a part of the other
 //! one by HDFS. So at any time a file has what was synced and no half of more.
 
-use std::io;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
 use crate::{LOCK, Progress};
 use kiln_store::{Append, Operation, ReadAt, StoreError};

@@ -5,11 +5,10 @@ use std::collections::BTreeMap;
 use kiln_stripe::{Depth, Result, Settings, Silent};
 
 use super::PoolStatus;
-use crate::Key;
-use crate::Listed;
 use crate::index::{ASKED, Index};
 use crate::repair::queue::{Damaged, RepairQueue};
 use crate::repair::repairer::Repairer;
+use crate::{Key, Listed};
 
 /// Damage of one object, while nodes are gone through.
 #[derive(Clone, Debug, Default)]

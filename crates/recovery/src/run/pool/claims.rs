@@ -8,8 +8,7 @@ use kiln_pool::Pool;
 
 use super::{Shared, locked};
 use crate::Result;
-use kiln_net::Claim;
-use kiln_net::{Address, NetError, Network};
+use kiln_net::{Address, Claim, NetError, Network};
 
 /// Names that are held, by the addresses of agents.
 pub(super) struct Claims {

@@ -37,8 +37,7 @@ impl FileBackend {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::BatchFiles;
-    use crate::write_whole;
+    use crate::{BatchFiles, write_whole};
 
     #[test]
     fn what_is_there_is_told_from_what_is_not_or_nothing_is_told() {
