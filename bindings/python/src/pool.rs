@@ -155,7 +155,12 @@ impl Pool {
         let helpers = helpers.as_ref().map(|helpers| helpers as &dyn Helpers);
         let mut rest: &mut [u8] = out;
         let req = GetRequest { name, range: Some(range) };
-        self.pool.read_with(&req, helpers, &mut rest as &mut dyn Write, &self.settings())?;
+        self.pool.reader().read_with(
+            &req,
+            helpers,
+            &mut rest as &mut dyn Write,
+            &self.settings(),
+        )?;
         match rest.is_empty() {
             true => Ok(()),
             false => Err(PoolError::Conflict { name: name.to_owned() }.into()),

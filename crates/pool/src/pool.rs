@@ -17,12 +17,10 @@ use crate::data::writer::ObjectWriter;
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::{ClusterMap, Opener};
 use crate::members::membership::Membership;
-use crate::repair::queue::RepairQueue;
 use crate::repair::repairer::Repairer;
 use crate::{
-    GetReport, GetRequest, Helpers, Index, Manifest, NodeConfig, OpenObject, Policy, PoolConfig,
-    PoolStatus, PutReport, PutRequest, RepairRequest, RepairedObject, ScrubReport, ScrubRequest,
-    StatReport,
+    GetReport, GetRequest, Manifest, NodeConfig, OpenObject, Policy, PoolConfig, PutReport,
+    PutRequest, StatReport,
 };
 
 /// An open pool; usable from several threads.
@@ -131,17 +129,6 @@ impl Pool {
         self.reader().get(req, out, settings)
     }
 
-    /// Reads an object with the help of agents; see [`ObjectReader::read_with`].
-    pub fn read_with(
-        &self,
-        req: &GetRequest<'_>,
-        helpers: Option<&dyn Helpers>,
-        out: &mut dyn Write,
-        settings: &Settings<'_>,
-    ) -> Result<GetReport> {
-        self.reader().read_with(req, helpers, out, settings)
-    }
-
     /// Opens an object, to read it many times.
     pub fn open_object(&self, name: &str) -> Result<OpenObject> {
         self.reader().open_object(name)
@@ -185,37 +172,6 @@ impl Pool {
         settings: &Settings<'_>,
     ) -> Result<()> {
         self.writer().remove(name, run, now_ms, settings)
-    }
-
-    /// Repairs one object; see [`Repairer::repair`].
-    pub fn repair(
-        &self,
-        name: &str,
-        req: &RepairRequest,
-        settings: &Settings<'_>,
-    ) -> Result<RepairedObject> {
-        self.repairer().repair(name, req, settings)
-    }
-
-    /// Surveys the pool from names alone; see [`Repairer::survey`].
-    pub fn survey(
-        &self,
-        index: &Index,
-        queue: &mut RepairQueue,
-        now_ms: u64,
-    ) -> Result<PoolStatus> {
-        self.repairer().survey(index, queue, now_ms)
-    }
-
-    /// Reads and checks everything; see [`Repairer::scrub`].
-    pub fn scrub(
-        &self,
-        index: &Index,
-        queue: &mut RepairQueue,
-        req: &ScrubRequest<'_>,
-        settings: &Settings<'_>,
-    ) -> Result<ScrubReport> {
-        self.repairer().scrub(index, queue, req, settings)
     }
 }
 

@@ -85,7 +85,7 @@ impl Scene {
         out: &mut dyn Write,
     ) -> Result<GetReport, PoolError> {
         let req = GetRequest { name: "object", range };
-        self.pool().read_with(&req, Some(helpers), out, &settings())
+        self.pool().reader().read_with(&req, Some(helpers), out, &settings())
     }
 
     /// Reads a range, which must be right.

@@ -93,7 +93,7 @@ fn main() -> Result<(), PoolError> {
     let (listed, listing) = timed(|| list(&index))?;
     let survey = || {
         let mut queue = RepairQueue::new(Rules::default());
-        Ok((pool.survey(&index, &mut queue, 0)?, queue.len()))
+        Ok((pool.repairer().survey(&index, &mut queue, 0)?, queue.len()))
     };
     let ((status, _), whole) = timed(survey)?;
     let (_, putting) = timed(|| {
@@ -113,7 +113,7 @@ fn main() -> Result<(), PoolError> {
     let pool = Pool::open(config, &open)?;
     let (planned, planning) = timed(|| {
         let mut queue = RepairQueue::new(Rules::default());
-        let status = pool.survey(&index, &mut queue, 0)?;
+        let status = pool.repairer().survey(&index, &mut queue, 0)?;
         Ok((status.objects - status.whole, queue.len()))
     })?;
     println!(

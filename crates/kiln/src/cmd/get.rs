@@ -111,7 +111,7 @@ impl Get {
         let req = GetRequest { name: &object, range: self.range };
         let agents = agents(&self.strategy, &pool, setup)?;
         let helpers = agents.as_ref().map(|agents| agents as &dyn Helpers);
-        let outcome = pool.read_with(&req, helpers, &mut output, &setup.settings());
+        let outcome = pool.reader().read_with(&req, helpers, &mut output, &setup.settings());
         setup.observer.finish();
         let mut report = outcome?;
         output.finish()?;

@@ -83,7 +83,7 @@ impl Scrub {
             prefix: &self.prefix,
             dry_run: self.dry_run,
         };
-        let outcome = pool.scrub(&index, &mut queue, &req, &setup.settings());
+        let outcome = pool.repairer().scrub(&index, &mut queue, &req, &setup.settings());
         let mut report = outcome?;
         let (logs, log_faults) = self.logs(pool, &index, setup)?;
         setup.observer.finish();

@@ -81,7 +81,11 @@ impl Status {
         let pool = self.pool.open_quietly(setup)?;
         let survey = || {
             let index = self.pool.index_to_list(&pool, setup)?;
-            let status = pool.survey(&index, &mut RepairQueue::new(Rules::default()), now_ms())?;
+            let status = pool.repairer().survey(
+                &index,
+                &mut RepairQueue::new(Rules::default()),
+                now_ms(),
+            )?;
             Ok::<_, Failure>((index, status))
         };
         let (mut index, mut status) = survey()?;

@@ -141,16 +141,21 @@ fn a_repair_that_was_not_noted_is_noted_by_the_next() {
         index.refresh(&world.pool(), b"boot", &Silent).unwrap();
         elsewhere.refresh(&world.pool(), b"boot", &Silent).unwrap();
         let before = world.logs();
-        let healed = world.pool().repair("a", &crate::RepairRequest::default(), &settings).unwrap();
+        let healed = world
+            .pool()
+            .repairer()
+            .repair("a", &crate::RepairRequest::default(), &settings)
+            .unwrap();
         assert_eq!(healed.rebuilt.len(), 1);
         world.put_logs(before);
         index.refresh(&world.pool(), b"boot", &Silent).unwrap();
         assert!(mine(&index).nodes.contains(&leaves), "it was not noted");
         if by_heal {
             let (pool, heal) = (world.pool(), crate::RepairRequest::default());
-            let survey = || pool.survey(&index, &mut RepairQueue::new(Rules::default()), 0);
+            let survey =
+                || pool.repairer().survey(&index, &mut RepairQueue::new(Rules::default()), 0);
             assert!(survey().unwrap().under_replicated > 0, "the map is not settled");
-            pool.repair("a", &heal, &settings).unwrap();
+            pool.repairer().repair("a", &heal, &settings).unwrap();
             pool.repairer().settle(&survey().unwrap(), &index, &settings).unwrap().unwrap();
             assert!(!mine(&index).nodes.contains(&leaves));
             // That all is in place made a new map.
@@ -230,7 +235,7 @@ fn too_few_nodes_make_nothing_unknown() {
         assert_eq!(seven.version, 2);
         assert!(!complete || names(&new, "") == known);
         let mut queue = RepairQueue::new(Rules::default());
-        let status = pool.survey(&new, &mut queue, 0).unwrap();
+        let status = pool.repairer().survey(&new, &mut queue, 0).unwrap();
         assert_eq!(status.incomplete, !complete);
     }
     assert!(matches!(without(5), Err(PoolError::NoNodes { .. })));
@@ -331,7 +336,7 @@ fn whatever_happens_to_its_file_the_list_is_right() {
         let key = Key::of("a/07").unwrap();
         assert_eq!(index.by_key(&key).unwrap().unwrap().name, "a/07", "seed {seed}");
         let mut queue = RepairQueue::new(Rules::default());
-        let survey = pool.survey(&index, &mut queue, 0);
+        let survey = pool.repairer().survey(&index, &mut queue, 0);
         assert_eq!(survey.unwrap().objects, 60, "seed {seed}");
         match index.remade() {
             None => assert!(files == good || files[0].is_empty(), "seed {seed}"),

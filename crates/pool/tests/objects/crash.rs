@@ -142,7 +142,7 @@ pub fn a_repair_never_makes_it_worse() {
             world.replace_disk(lost);
         },
         |_, pool| {
-            let _ = pool.repair(
+            let _ = pool.repairer().repair(
                 "x",
                 &RepairRequest { now_ms: 1_000, ..RepairRequest::default() },
                 &settings(),

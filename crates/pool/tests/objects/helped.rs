@@ -79,7 +79,7 @@ fn read(
     range: Option<Range<u64>>,
 ) -> Result<(Vec<u8>, GetReport), PoolError> {
     let (mut out, req) = (Vec::new(), GetRequest { name: "x", range });
-    let report = world.pool().read_with(&req, Some(helpers), &mut out, &settings())?;
+    let report = world.pool().reader().read_with(&req, Some(helpers), &mut out, &settings())?;
     Ok((out, report))
 }
 

@@ -92,7 +92,7 @@ pub fn repairs_and_changes_of_the_map_leave_an_empty_place_empty() {
             let needs = pool.repairer().needs(name, &req, &settings()).unwrap();
             let rebuilds = shards > 0 && away;
             assert_eq!(matches!(needs, Needs::Rebuild(_)), rebuilds, "{name}: {needs:?}");
-            let healed = pool.repair(name, &req, &settings()).unwrap();
+            let healed = pool.repairer().repair(name, &req, &settings()).unwrap();
             assert_eq!(healed.rebuilt.len(), if away { shards } else { 0 }, "{healed:?}");
             assert!(healed.rebuilt.iter().all(|(_, node)| *node != id), "{healed:?}");
             left += healed.left.len();

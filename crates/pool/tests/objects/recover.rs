@@ -25,7 +25,7 @@ pub fn recover(
 ) -> Result<Recovered> {
     let (mut report, repairer) = (Recovered::default(), pool.repairer());
     let mut queue = RepairQueue::new(Rules { transient_wait_ms: 0, ..Rules::default() });
-    report.unreadable = pool.survey(index, &mut queue, now_ms)?.unreadable;
+    report.unreadable = pool.repairer().survey(index, &mut queue, now_ms)?.unreadable;
     report.damaged = queue.len() as u64;
     while let Some(damaged) = queue.next(now_ms) {
         let key = damaged.key;
@@ -41,7 +41,7 @@ pub fn recover(
             continue;
         }
         let heal = RepairRequest { now_ms, away, suspects, rebuild_leaving: false };
-        match pool.repair(name, &heal, settings) {
+        match pool.repairer().repair(name, &heal, settings) {
             Ok(healed) => {
                 repairer.note_repaired(&key, index, false)?;
                 report.repaired += u64::from(healed.manifest || !healed.rebuilt.is_empty());
@@ -54,7 +54,7 @@ pub fn recover(
     report.failed_count = report.failed.len() as u64;
     if pool.is_backfilling() {
         index.refresh(pool, b"", &Silent)?;
-        let status = pool.survey(index, &mut queue, now_ms)?;
+        let status = pool.repairer().survey(index, &mut queue, now_ms)?;
         report.settled = repairer.settle(&status, index, settings)?.map(|map| map.revision);
     }
     Ok(report)

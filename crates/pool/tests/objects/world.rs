@@ -44,11 +44,11 @@ pub fn at_once(now_ms: u64) -> ScrubRequest<'static> {
 }
 
 pub fn scrub(pool: &Pool, index: &Index, req: &ScrubRequest<'_>) -> Result<ScrubReport, PoolError> {
-    pool.scrub(index, &mut RepairQueue::new(Rules::default()), req, &settings())
+    pool.repairer().scrub(index, &mut RepairQueue::new(Rules::default()), req, &settings())
 }
 
 pub fn survey(pool: &Pool, index: &Index) -> PoolStatus {
-    pool.survey(index, &mut RepairQueue::new(Rules::default()), 3_000).unwrap()
+    pool.repairer().survey(index, &mut RepairQueue::new(Rules::default()), 3_000).unwrap()
 }
 
 thread_local! {

@@ -24,7 +24,7 @@ const UNHEARD: Duration = Duration::from_secs(60);
 /// Time that the end waits for agents to hear of it.
 const FAREWELL: Duration = Duration::from_millis(500);
 
-/// Readers of a pool whose nodes are agents; for [`kiln_pool::Pool::read_with`].
+/// Readers of a pool whose nodes are agents; for [`kiln_pool::ObjectReader::read_with`].
 pub struct HelpingAgents<'a> {
     pub(super) network: &'a Network,
     config: &'a PoolConfig,

@@ -253,7 +253,7 @@ impl Shared<'_> {
         *locked(&self.index) = on_demand.map(|_| index.clone());
         let now = recovery.now();
         let mut seen = RepairQueue::new(Scheduler::rules(&recovery.options));
-        let status = pool.survey(&index, &mut seen, now.ms)?;
+        let status = pool.repairer().survey(&index, &mut seen, now.ms)?;
         let mut parts: BTreeMap<Key, BTreeMap<u16, usize>> = BTreeMap::new();
         for &(key, index, node) in &status.unfinished {
             parts.entry(key).or_default().insert(index, node);

@@ -201,7 +201,7 @@ impl<'a> Keeper<'a> {
             let mut queue = RepairQueue::new(Rules::default());
             let now_ms = self.run.now_ms(self.client);
             let request = ScrubRequest { now_ms, grace_ms, ..ScrubRequest::default() };
-            pool.scrub(&self.index, &mut queue, &request, &settings())
+            pool.repairer().scrub(&self.index, &mut queue, &request, &settings())
         });
         self.run.say(self.client, || format!("scrubbed: {scrubbed:?}"));
         match &scrubbed {

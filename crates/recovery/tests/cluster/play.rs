@@ -400,7 +400,7 @@ impl ClusterRun {
         let got = self.on_pool(client, random, (&network, open), |pool| {
             let agents = HelpingAgents::new(&network, pool.config(), &fresh).by("hub").unwrap();
             let helped: Option<&dyn Helpers> = client.random().is_multiple_of(2).then_some(&agents);
-            pool.read_with(&request, helped, &mut bytes, &settings())
+            pool.reader().read_with(&request, helped, &mut bytes, &settings())
         });
         self.say(client, || format!("has read {name} {range:?}: {got:?}"));
         match got {

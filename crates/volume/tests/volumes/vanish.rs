@@ -21,7 +21,7 @@ fn refreshed(rim: &Rim) -> Index {
 /// Returns whether a status says so, of objects and logs.
 fn is_whole(rim: &Rim) -> bool {
     let mut queue = RepairQueue::new(Rules::default());
-    let status = rim.pool().survey(&refreshed(rim), &mut queue, 0).unwrap();
+    let status = rim.pool().repairer().survey(&refreshed(rim), &mut queue, 0).unwrap();
     let here = status.nodes.iter().all(|node| node.present);
     let log = Volume::log_report(rim, "v").unwrap();
     here && status.whole == status.objects && log.is_none_or(|log| log.is_whole())

@@ -119,7 +119,7 @@ impl Shared<'_> {
 
     /// The repair that is computed here.
     fn central(&self, pool: &Pool, name: &str, req: &RepairRequest) -> RepairOutcome {
-        match pool.repair(name, req, &self.recovery.settings) {
+        match pool.repairer().repair(name, req, &self.recovery.settings) {
             Ok(repaired) => RepairOutcome::here(repaired),
             Err(PoolError::NoObject { .. }) => Outcome::Gone.into(),
             Err(error) => RepairOutcome::failed(error),
