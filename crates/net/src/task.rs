@@ -42,24 +42,16 @@ pub fn default_slice(alpha: usize) -> u32 {
 }
 
 /// An effect that a task asks for.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug)]
 pub enum Effect {
     /// Read the window's pieces from disk.
     Load(u64),
     /// Run the program of a round.
-    Compute {
-        /// The window.
-        window: u64,
-        /// The round, by rank.
-        round: usize,
-        /// Its inputs.
-        inputs: Vec<Bytes>,
-    },
+    Compute { window: u64, round: usize, inputs: Vec<Bytes> },
     /// Keep what a round persists.
     Persist {
-        /// The window.
         window: u64,
-        /// The round, by rank.
         round: usize,
         /// The pieces, in the round's order.
         pieces: Vec<Bytes>,

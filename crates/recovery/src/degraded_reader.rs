@@ -42,24 +42,16 @@ pub fn helpers_pay(here: u64, load: u64) -> bool {
 }
 
 /// An action for a reader.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug)]
 pub enum ReaderAction {
     /// Ask an agent, and tell [`DegradedReader::answered`].
     Request(AgentRequest),
     /// Compute, and tell [`DegradedReader::computed`].
-    Compute {
-        /// The window.
-        window: u64,
-        /// The round, by rank.
-        round: usize,
-        /// Its inputs.
-        inputs: Vec<Bytes>,
-    },
+    Compute { window: u64, round: usize, inputs: Vec<Bytes> },
     /// Keep what a round persists, and tell [`DegradedReader::kept`].
     Keep {
-        /// The window.
         window: u64,
-        /// The round, by rank.
         round: usize,
         /// The pieces, in the round's order.
         pieces: Vec<Bytes>,

@@ -74,7 +74,7 @@ impl Cut {
             Tail::Shards { k, alpha, sub_chunk, segment_stripes } => {
                 let size = stripe * self.stripe_bytes() as u64 + bytes as u64;
                 let (size, sums) = (Some(size), self.sums);
-                let layout = Layout::with_sums(k, alpha, sub_chunk, segment_stripes, size, sums)?;
+                let layout = Layout::new(k, alpha, sub_chunk, segment_stripes, size, sums)?;
                 Ok(layout.sub_len(stripe))
             }
             Tail::Bare { shrink_only_stripe: true } if stripe == 0 => {

@@ -419,7 +419,7 @@ impl ObjectWriter<'_> {
         let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
         let stripes = segment_stripes(alpha, sub_chunk);
         let (size, sums) = (Some(manifest.stored_size()), self.map.config.sums());
-        let new = Layout::with_sums(k, alpha, sub_chunk, stripes, size, sums)?;
+        let new = Layout::new(k, alpha, sub_chunk, stripes, size, sums)?;
         let old = manifest.shard_info(0).map(|info| info.layout()).transpose()?;
         let chunks = |layout: &Layout, count: u64| layout.data_bytes().saturating_mul(count);
         let planned = Moved {

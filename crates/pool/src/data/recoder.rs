@@ -170,6 +170,7 @@ pub(crate) fn common_segments(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kiln_store::SumKind;
 
     #[test]
     fn few_stripes_are_left_over() {
@@ -187,7 +188,7 @@ mod tests {
             (1 << 30, (5, 1, mib), clay, None),
         ];
         for (size, old, new, expected) in cases {
-            let layout = Layout::new(old.0, old.1, old.2, 1, Some(size)).unwrap();
+            let layout = Layout::new(old.0, old.1, old.2, 1, Some(size), SumKind::Crc32c).unwrap();
             let found = common_segments(&layout, old.0, new);
             assert_eq!(found, expected, "{size} {old:?} {new:?}");
         }

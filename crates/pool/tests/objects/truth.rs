@@ -7,12 +7,13 @@ use kiln_pool::NodeFile;
 use kiln_store::Backend;
 
 use crate::model::Random;
+use crate::pairs::subsets;
 use crate::world::*;
 
 const SIZES: [usize; 8] = [0, 40, 90, 99, 300, 4_000, 9_000, 20_000];
 
 /// Returns which objects can be read with these nodes away besides.
-fn readable(world: &mut World, more: &[usize]) -> BTreeSet<usize> {
+fn readable(world: &mut World, more: &BTreeSet<usize>) -> BTreeSet<usize> {
     let before = world.away.clone();
     world.away.extend(more);
     let pool = world.pool();
@@ -28,28 +29,13 @@ fn readable(world: &mut World, more: &[usize]) -> BTreeSet<usize> {
     all
 }
 
-/// Sets of so many of these nodes.
-fn sets(of: &[usize], size: usize) -> Vec<Vec<usize>> {
-    match (size, of) {
-        (0, _) => vec![Vec::new()],
-        (_, []) => Vec::new(),
-        (_, [first, rest @ ..]) => {
-            let with = sets(rest, size - 1).into_iter().map(|mut set| {
-                set.push(*first);
-                set
-            });
-            with.chain(sets(rest, size)).collect()
-        }
-    }
-}
-
 /// Further losses that each readable object tolerates, up to `most`.
 fn margins(world: &mut World, most: i32) -> BTreeMap<usize, i32> {
     let here: Vec<usize> = (0..world.disks.len()).filter(|at| !world.away.contains(at)).collect();
     let mut margins: BTreeMap<usize, i32> =
-        readable(world, &[]).into_iter().map(|at| (at, most)).collect();
+        readable(world, &BTreeSet::new()).into_iter().map(|at| (at, most)).collect();
     for size in (1..=most as usize).rev() {
-        for set in sets(&here, size) {
+        for set in subsets(&here, size) {
             let left = readable(world, &set);
             for (at, margin) in &mut margins {
                 if !left.contains(at) {

@@ -69,7 +69,7 @@ impl ShardInfo {
     /// The geometry of this shard.
     pub fn layout(&self) -> Result<Layout> {
         let (k, stripes) = (self.k, self.segment_stripes);
-        Layout::with_sums(k, self.alpha, self.sub_chunk, stripes, self.size, self.sums)
+        Layout::new(k, self.alpha, self.sub_chunk, stripes, self.size, self.sums)
     }
 
     /// Builds the digest of this shard.

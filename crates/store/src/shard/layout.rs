@@ -41,22 +41,11 @@ pub struct Layout {
 
 impl Layout {
     /// Geometry of an object of `size` bytes; with `None` (not known yet) every stripe counts as
-    /// full and [`Layout::stripes`] is the most that the format can hold.
+    /// full and [`Layout::stripes`] is the most that the format can hold. `sums` are in the tables.
     ///
     /// # Errors
     /// [`StoreError::BadField`] when a number is outside the limits of the format.
     pub fn new(
-        k: u16,
-        alpha: u32,
-        sub_chunk: u32,
-        segment_stripes: u32,
-        size: Option<u64>,
-    ) -> Result<Self> {
-        Self::with_sums(k, alpha, sub_chunk, segment_stripes, size, SumKind::Crc32c)
-    }
-
-    /// As [`Layout::new`], with these checksums in the tables.
-    pub fn with_sums(
         k: u16,
         alpha: u32,
         sub_chunk: u32,
