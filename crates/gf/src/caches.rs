@@ -9,13 +9,6 @@ use crate::GfError;
 pub const CACHES_VARIABLE: &str = "KILN_CACHES";
 
 /// Bytes of the caches of a processor, as the rules of this crate use them.
-///
-/// ```
-/// use kiln_gf::Caches;
-/// let virtual_machine: Caches = "2M,480M".parse()?;
-/// assert_eq!(virtual_machine, Caches { second: 2 << 20, last: 32 << 20 });
-/// # Ok::<(), kiln_gf::GfError>(())
-/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Caches {
     /// The second level, which a core has for itself.

@@ -355,24 +355,6 @@ impl KernelProgram {
     ///
     /// # Errors
     /// As [`KernelProgram::run`]; a buffer is not whole blocks.
-    ///
-    /// ```
-    /// # use kiln_gf::{Buffers, Call, TemporalHint, ProgramSource};
-    /// # use kiln_gf::{Matrix, Product, KernelProgram, Unit, active};
-    /// // The two units of a block are added up; a buffer of two blocks.
-    /// let sum = Product::new(active()?, &Matrix::new(1, 2, vec![1, 1])?);
-    /// let operands = [(0, 0), (0, 1), (1, 0)];
-    /// let operands = operands.map(|(region, unit)| Unit { region, unit }).to_vec();
-    /// let calls = vec![Call::Product { product: 0, sources: 0..2, results: 2..3 }];
-    /// let source = ProgramSource { products: vec![sum], calls, operands, ..Default::default() };
-    /// let buffers = Buffers { inputs: vec![2], outputs: vec![1], scratch: 0 };
-    /// let mut out = [0; 4];
-    /// let data: &[u8] = &[1, 2, 4, 8, 16, 32, 64, 128];
-    /// let program = KernelProgram::new(source, buffers)?;
-    /// program.run_packets(&[data], &mut [&mut out], 2, 4096, TemporalHint::Temporal)?;
-    /// assert_eq!(out, [1 + 4, 2 + 8, 16 + 64, 32 + 128]);
-    /// # Ok::<(), kiln_gf::GfError>(())
-    /// ```
     pub fn run_packets(
         &self,
         inputs: &[&[u8]],

@@ -99,24 +99,6 @@ pub struct RiskClass {
 }
 
 /// A recovery of many stripes; made by [`RecoveryPlan::new`].
-///
-/// ```
-/// use kiln_code::{Codec, Shape};
-/// use kiln_plan::{Cluster, Destination, Layout, RecoveryOptions, RecoveryPlan};
-/// use std::sync::Arc;
-///
-/// let codec = Codec::new(&"clay:4+2".parse()?)?;
-/// let cluster = Arc::new(Cluster::uniform(12)?);
-/// // 60 stripes that lost the chunk which was on node 0; the other chunks are anywhere.
-/// let layout = Layout::random(codec.shape(), &|lost| codec.tolerates(lost), 0..12, &[0], 60, 1)?;
-/// let emit = |lost: &[usize], available: &[usize]| Ok(codec.repair_dag(lost, available)?.1);
-/// let options = RecoveryOptions::default();
-/// let plan = RecoveryPlan::new(cluster, layout, &emit, Destination::Spread, &options)?;
-/// assert_eq!(plan.jobs().count(), 60);
-/// assert!(plan.makespan() < 1.1 * plan.bound());
-/// plan.plan(0)?.check()?; // every stripe's plan exists, and is proved
-/// # Ok::<(), kiln_plan::PlanError>(())
-/// ```
 #[derive(Debug)]
 pub struct RecoveryPlan {
     cluster: Arc<Cluster>,

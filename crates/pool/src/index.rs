@@ -77,17 +77,10 @@ impl Lookup {
 /// The index of one pool. Only one process at a time has it open; others wait. Clones share it.
 ///
 /// ```
-/// # use std::sync::Arc;
-/// # use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
-/// # use kiln_stripe::Silent;
-/// # use kiln_store::MemoryBackend;
 /// use kiln_pool::Index;
-/// # let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:1+1")?);
-/// # config.node.push(NodeConfig::new("a", "memory://a"));
-/// # let disk = Arc::new(MemoryBackend::new());
-/// # let pool = Pool::create(config, &|_| Ok(disk.clone()))?;
+/// # let pool = kiln_pool::example_pool()?;
 /// let index = Index::in_memory()?;
-/// index.refresh(&pool, b"this boot", &Silent)?;
+/// index.refresh(&pool, b"this boot", &kiln_stripe::Silent)?;
 /// assert_eq!(index.len()?, 0);
 /// # Ok::<(), kiln_stripe::PoolError>(())
 /// ```

@@ -11,18 +11,6 @@ use super::{AlternativeModel, Combine, Uncertainty};
 /// A batch of R reads with B bytes takes `start + combine(R * read, B * byte)`. Some devices are
 /// handed a long read in pieces, and charge each of them as a read: then R counts pieces. Seek
 /// distances are not in it.
-///
-/// ```
-/// use kiln_store::device::{Combine, DeviceModel};
-/// let ssd = DeviceModel::new(10e-6, 1.0 / 2e9, Combine::Larger);
-/// // Below 20 kB this one is bound by its reads.
-/// assert_eq!(ssd.gap_bytes(), 20_000);
-/// assert_eq!(ssd.seconds(100, 4096 * 100), 1e-3);
-/// // A limit of 100 requests a second, where the block layer cuts reads every 512 KiB.
-/// let plain = DeviceModel::new(0.01, 1e-9, Combine::Larger);
-/// let cut = DeviceModel { piece_bytes: Some(512 << 10), ..plain };
-/// assert_eq!((cut.operations(512 << 10), cut.operations((512 << 10) + 1)), (1, 2));
-/// ```
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeviceModel {
     /// Version of this record: 1, or 2 where there are pieces.
