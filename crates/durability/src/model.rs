@@ -139,15 +139,23 @@ impl PoolModel {
     /// to it, and the hours until they are rebuilt. The next node fails at any moment of a repair,
     /// when a part of the stripes is rebuilt already, and that again and again: of those that would
     /// be hit a half is left for two nodes, a third for three. Once one loss of a stripe is known
-    /// its repair begins, so detection counts where two nodes fail within its time.
+    /// its repair begins, so detection counts where two nodes fail within its time; all stripes of
+    /// a node wait for that, of which a repair has half to do on average.
     fn worst(&self, lost: usize) -> (f64, f64) {
         let (detection, repair) = (self.detection_hours, self.repair_hours);
         match (self.placement, lost) {
             (Placement::Groups, _) => (1.0, detection + repair),
             (Placement::Spread { .. }, 0 | 1) => (self.stripes_on(1), detection + repair),
             (Placement::Spread { .. }, _) => {
-                let (parts, early) = (lost as f64, detection / (detection + repair));
-                let stripes = (self.stripes_on(lost) * (1.0 + early) / parts).max(1.0);
+                let parts = lost as f64;
+                let early = 2.0 * detection / (2.0 * detection + repair);
+                // They are Poisson of a mean that is anywhere up to all of them; the mean of
+                // c (c + 1) where there are any decides how many wait for how long.
+                let all = self.stripes_on(lost);
+                let mean = all * (1.0 + early) / parts;
+                let square = all * all * (1.0 + 2.0 * early) * 2.0 / (parts * (parts + 1.0));
+                let any = 1.0 + (-2.0 * mean).exp_m1() / (2.0 * mean);
+                let stripes = (0.25 + (square + 2.0 * mean) / any).sqrt() - 0.5;
                 let hours = repair / self.stripes_on(1) * stripes + detection * early / parts;
                 (stripes, hours)
             }
@@ -177,8 +185,10 @@ impl PoolModel {
                 }
                 Placement::Spread { .. } => {
                     let (worst, hours) = self.worst(lost);
-                    // Half of them are left when the next node fails, wherever that is in time.
-                    let left = if worst > 2.0 { worst / 2.0 } else { worst };
+                    // They are rebuilt one after the other: so many are left on average when the
+                    // next node fails. Until a first loss is known all are left.
+                    let waiting = if lost == 1 { self.detection_hours / hours } else { 0.0 };
+                    let left = worst * waiting + f64::midpoint(worst, 1.0) * (1.0 - waiting);
                     let hit = left * (chunks - lost) as f64 / (self.nodes - lost) as f64;
                     let hit = if lost == 0 { f64::INFINITY } else { hit };
                     // Stripes that are hit, and among them those that do not survive it.

@@ -5,6 +5,8 @@
 //! risen and ends each when the level falls again. Every further rise in between is counted, and
 //! its state kept for the next stage. The rate of rises to a level is the rate of rises to the one
 //! below times the mean number of further rises in a trial, which is large enough to be counted.
+//! At the last level the next loss is not waited for: each trial adds the chance of one in every
+//! step that it plays.
 
 mod groups;
 mod spread;
@@ -70,6 +72,10 @@ trait State: Clone + Default {
     /// Returns the chunks that the worst stripe has lost.
     fn level(&self) -> usize;
 
+    /// Returns the nodes whose failure would be a loss: those that the stripes need which have lost
+    /// the most that is survived; their mean number, since two stripes may need the same.
+    fn critical(&self, pool: &PoolModel) -> f64;
+
     /// Returns the hours since the beginning.
     fn now(&self) -> f64;
 }
@@ -127,8 +133,9 @@ struct Stage<S> {
     lost: u64,
     /// Losses, with chances added up.
     losses: f64,
-    /// Sum over trials of the squares of rises and certain losses.
-    squares: u64,
+    /// Sums over trials of what is counted, and of its squares: rises and certain losses, or at the
+    /// last level the chances of a loss.
+    counted: (f64, f64),
     hours: f64,
     kept: Vec<S>,
 }
@@ -146,22 +153,33 @@ impl<S: State> Stage<S> {
             rises: 0,
             lost: 0,
             losses: 0.0,
-            squares: 0,
+            counted: (0.0, 0.0),
             hours: 0.0,
             kept: Vec::new(),
         };
-        let enough = |stage: &Stage<S>| stage.rises + stage.lost >= effort.rises.max(1);
+        // Where one lost chunk is the most, losses are frequent enough to be drawn.
+        let last = level == pool.tolerance.most() && level > 1;
+        let rate = pool.failures_per_year / HOURS_A_YEAR;
+        // Each trial of the last level counts, so that fewer are enough there.
+        let enough = |stage: &Stage<S>| match last {
+            true => stage.trials >= effort.rises.saturating_mul(10),
+            false => stage.rises + stage.lost >= effort.rises.max(1),
+        };
         while stage.trials < effort.trials.max(1) && !enough(&stage) {
             let mut state = from[rng.usize(..from.len())].clone();
             let (begun, before) = (state.now(), stage.rises + stage.lost);
+            let mut chance = 0.0;
             while state.level() >= level {
-                let at = state.level();
+                let (at, since, critical) = (state.level(), state.now(), state.critical(pool));
                 let risk = state.step(pool, homes, rng);
+                if last {
+                    chance += rate * critical * (state.now() - since);
+                }
                 // Losses from higher levels are counted by their stages.
                 match risk {
                     Risk::Certain => {
                         stage.lost += u64::from(at == level);
-                        stage.losses += f64::from(u8::from(at == level));
+                        stage.losses += f64::from(u8::from(at == level && !last));
                         break;
                     }
                     Risk::Chance(chance) if at == level => stage.losses += chance,
@@ -174,7 +192,9 @@ impl<S: State> Stage<S> {
             }
             stage.trials += 1;
             stage.hours += state.now() - begun;
-            stage.squares += (stage.rises + stage.lost - before).pow(2);
+            stage.losses += chance;
+            let seen = if last { chance } else { (stage.rises + stage.lost - before) as f64 };
+            stage.counted = (stage.counted.0 + seen, stage.counted.1 + seen * seen);
         }
         stage
     }
@@ -216,9 +236,9 @@ fn split<S: State>(pool: &PoolModel, effort: &Effort) -> Result<Estimate, Durabi
     let mut rate = 0.0;
     for level in 1..=pool.tolerance.most() {
         let stage = Stage::run(pool, &homes, (&kept, level), effort, rng);
-        let (trials, seen) = (stage.trials as f64, stage.rises + stage.lost);
-        stages.push((stage.trials, seen));
-        if seen == 0 {
+        let trials = stage.trials as f64;
+        stages.push((stage.trials, stage.rises + stage.lost));
+        if stage.counted.0 == 0.0 {
             return Err(DurabilityError::NotReached { lost: level + 1, trials: stage.trials });
         }
         if level == 1 {
@@ -226,8 +246,8 @@ fn split<S: State>(pool: &PoolModel, effort: &Effort) -> Result<Estimate, Durabi
         }
         rises_a_year.push(rate);
         losses_a_year += rate * stage.losses / trials;
-        let mean = seen as f64 / trials;
-        variance += (stage.squares as f64 / trials - mean * mean).max(0.0) / trials / mean / mean;
+        let mean = stage.counted.0 / trials;
+        variance += (stage.counted.1 / trials - mean * mean).max(0.0) / trials / mean / mean;
         rate *= stage.rises as f64 / trials;
         kept = stage.kept;
         if kept.is_empty() {

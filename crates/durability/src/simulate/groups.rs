@@ -80,6 +80,12 @@ impl State for Pool {
         self.lost.values().map(Vec::len).max().unwrap_or(0)
     }
 
+    fn critical(&self, pool: &PoolModel) -> f64 {
+        let most = pool.tolerance.most();
+        let groups = self.lost.values().filter(|lost| lost.len() == most).count();
+        (groups * (pool.tolerance.chunks() - most)) as f64
+    }
+
     fn now(&self) -> f64 {
         self.now
     }

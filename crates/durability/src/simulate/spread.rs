@@ -87,11 +87,12 @@ impl Pool {
         }
     }
 
-    /// Returns the hours until the worst stripes are all better.
-    fn until_better(&self, homes: &Homes) -> f64 {
+    /// Returns the hours until the worst stripes are all better, or the first of those that survive
+    /// no further loss.
+    fn until_better(&self, pool: &PoolModel, homes: &Homes) -> f64 {
         let worst = self.queue.first().map(|&(Reverse(lost), _)| lost);
-        let count =
-            self.queue.iter().take_while(|&&(Reverse(lost), _)| Some(lost) == worst).count();
+        let alike = self.queue.iter().take_while(|&&(Reverse(lost), _)| Some(lost) == worst);
+        let count = if worst == Some(pool.tolerance.most()) { 1 } else { alike.count() };
         count as f64 * homes.hours - self.begun
     }
 
@@ -183,7 +184,7 @@ impl State for Pool {
         let hidden = hidden.map(|down| down.node);
         let first = self.down.iter().position(|down| down.detected_at <= self.now);
         let repair = match (self.queue.is_empty(), first) {
-            (false, _) => self.until_better(homes),
+            (false, _) => self.until_better(pool, homes),
             (true, Some(first)) => self.down[first].left(homes) * homes.hours,
             (true, None) => f64::INFINITY,
         };
@@ -232,6 +233,14 @@ impl State for Pool {
     fn level(&self) -> usize {
         let several = (2..self.counts.len()).rev().find(|&lost| self.counts[lost] > 0);
         several.unwrap_or(usize::from(!self.down.is_empty()))
+    }
+
+    fn critical(&self, pool: &PoolModel) -> f64 {
+        let most = pool.tolerance.most();
+        let stripes = self.counts.get(most).copied().unwrap_or(0);
+        let alive = (pool.nodes - self.down.len()) as f64;
+        let spared = 1.0 - (pool.tolerance.chunks() - most) as f64 / alive;
+        alive * (1.0 - spared.powi(stripes as i32))
     }
 
     fn now(&self) -> f64 {

@@ -42,6 +42,7 @@ fn chain_and_simulation_agree() {
         PoolModel { bad_chunks: 1e-5, ..base.clone() },
         PoolModel { detection_hours: 0.0, repair_hours: 100.0, ..base.clone() },
         PoolModel { placement: Placement::Spread { stripes: 400 }, ..base.clone() },
+        PoolModel { placement: Placement::Spread { stripes: 70 }, ..base.clone() },
         PoolModel { nodes: 60, tolerance: lrc, placement: Placement::Groups, ..base.clone() },
     ];
     for (index, pool) in cases.iter().enumerate() {
@@ -49,7 +50,7 @@ fn chain_and_simulation_agree() {
         let solved = pool.chain().unwrap().nines_a_year();
         let apart = played.nines_a_year() - solved;
         println!("{index}: played {:.3}, solved {solved:.3}", played.nines_a_year());
-        assert!(apart.abs() < 0.25, "{index}: {played:?}, chain {solved}");
+        assert!(apart.abs() < 0.2, "{index}: {played:?}, chain {solved}");
     }
 }
 
@@ -85,7 +86,7 @@ fn ten_thousand_nodes_are_played_in_seconds() {
         repair_hours: 2.0,
         bad_chunks: 0.0,
     };
-    let played = simulate(&pool, &effort(200)).unwrap();
+    let played = simulate(&pool, &effort(1000)).unwrap();
     let solved = pool.chain().unwrap();
     println!(
         "played {:.2}, solved {:.2}, {played:?}",
@@ -93,5 +94,5 @@ fn ten_thousand_nodes_are_played_in_seconds() {
         solved.nines_a_year()
     );
     assert_eq!(played.rises_a_year.len(), 2);
-    assert!((played.nines_a_year() - solved.nines_a_year()).abs() < 1.0);
+    assert!((played.nines_a_year() - solved.nines_a_year()).abs() < 0.15);
 }

@@ -266,6 +266,6 @@ impl Site {
         let bad_chunks = (pool.bad_chunks * all as f64 / stripes as f64).min(1.0);
         let placement = Placement::Spread { stripes };
         let pool = PoolModel { placement, bad_chunks, ..pool.clone() };
-        simulate(&pool, &Effort { rises: 200, trials: 50_000, seed }).map_err(impossible)
+        simulate(&pool, &Effort { rises: 300, trials: 50_000, seed }).map_err(impossible)
     }
 }
