@@ -1,5 +1,27 @@
 //! The command line: all commands, and how words become one of them. To add a command, write
-//! `cmd/x.rs` and a variant of [`Command`].
+//! `cmd/x.rs` and a row of [`Command`].
+
+/// Makes an enum of commands, each of which runs.
+macro_rules! commands {
+    ($(#[$about:meta])* $visible:vis enum $name:ident {
+        $($(#[$help:meta])* $row:ident($arguments:ty),)*
+    }) => {
+        $(#[$about])*
+        #[derive(Debug, Subcommand)]
+        $visible enum $name {
+            $($(#[$help])* $row($arguments),)*
+        }
+
+        impl $name {
+            /// Does what was asked.
+            $visible fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+                match self {
+                    $($name::$row(command) => command.run(setup),)*
+                }
+            }
+        }
+    };
+}
 
 mod advise;
 pub(crate) mod agent;
@@ -82,78 +104,43 @@ pub struct Program {
     pub command: Command,
 }
 
-/// All commands, in the order in which help lists them.
-#[derive(Debug, Subcommand)]
-pub enum Command {
-    Encode(encode::Encode),
-    Decode(decode::Decode),
-    Verify(verify::Verify),
-    Repair(repair::Repair),
-    Recode(recode::Recode),
-    Inspect(inspect::Inspect),
-    Pool(pool::Pool),
-    Put(put::Put),
-    Get(get::Get),
-    Ls(ls::Ls),
-    Stat(stat::Stat),
-    Rm(rm::Rm),
-    Mv(mv::Mv),
-    Cp(cp::Cp),
-    Sync(sync::Sync),
-    Scrub(scrub::Scrub),
-    Status(status::Status),
-    Volume(volume::VolumeCommand),
-    Nbd(nbd::Nbd),
-    Serve(serve::Serve),
-    S3(s3::S3),
-    Codes(codes::Codes),
-    Advise(advise::Advise),
-    Plan(plan::Plan),
-    Agent(agent::Agent),
-    Key(key::Key),
-    Coordinator(coordinator::Coordinator),
-    Probe(probe::Probe),
-    Man(man::Man),
-    Completions(completions::Completions),
+commands! {
+    /// All commands, in the order in which help lists them.
+    pub enum Command {
+        Encode(encode::Encode),
+        Decode(decode::Decode),
+        Verify(verify::Verify),
+        Repair(repair::Repair),
+        Recode(recode::Recode),
+        Inspect(inspect::Inspect),
+        Pool(pool::Pool),
+        Put(put::Put),
+        Get(get::Get),
+        Ls(ls::Ls),
+        Stat(stat::Stat),
+        Rm(rm::Rm),
+        Mv(mv::Mv),
+        Cp(cp::Cp),
+        Sync(sync::Sync),
+        Scrub(scrub::Scrub),
+        Status(status::Status),
+        Volume(volume::VolumeCommand),
+        Nbd(nbd::Nbd),
+        Serve(serve::Serve),
+        S3(s3::S3),
+        Codes(codes::Codes),
+        Advise(advise::Advise),
+        Plan(plan::Plan),
+        Agent(agent::Agent),
+        Key(key::Key),
+        Coordinator(coordinator::Coordinator),
+        Probe(probe::Probe),
+        Man(man::Man),
+        Completions(completions::Completions),
+    }
 }
 
 impl Command {
-    /// Does what was asked.
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        match self {
-            Command::Encode(command) => command.run(setup),
-            Command::Decode(command) => command.run(setup),
-            Command::Verify(command) => command.run(setup),
-            Command::Repair(command) => command.run(setup),
-            Command::Recode(command) => command.run(setup),
-            Command::Inspect(command) => command.run(setup),
-            Command::Pool(command) => command.run(setup),
-            Command::Put(command) => command.run(setup),
-            Command::Get(command) => command.run(setup),
-            Command::Ls(command) => command.run(setup),
-            Command::Stat(command) => command.run(setup),
-            Command::Rm(command) => command.run(setup),
-            Command::Mv(command) => command.run(setup),
-            Command::Cp(command) => command.run(setup),
-            Command::Sync(command) => command.run(setup),
-            Command::Scrub(command) => command.run(setup),
-            Command::Status(command) => command.run(setup),
-            Command::Volume(command) => command.run(setup),
-            Command::Nbd(command) => command.run(setup),
-            Command::Serve(command) => command.run(setup),
-            Command::S3(command) => command.run(setup),
-            Command::Codes(command) => command.run(setup),
-            Command::Advise(command) => command.run(setup),
-            Command::Plan(command) => command.run(setup),
-            Command::Agent(command) => command.run(setup),
-            Command::Key(command) => command.run(setup),
-            Command::Coordinator(command) => command.run(setup),
-            Command::Probe(command) => command.run(setup),
-            Command::Man(command) => command.run(setup),
-            Command::Completions(command) => command.run(setup),
-        }
-    }
-
     /// The least role that a key must have for what the command does beyond its requests to agents,
     /// or where agents cannot tell it from lesser ones.
     pub fn least_role(&self) -> Option<PeerRole> {

@@ -4,11 +4,11 @@ mod compare;
 
 use clap::Args;
 use kiln_code::{CODES, Codec};
-use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::wrapped;
+use crate::fields;
+use crate::print::{is_null, wrapped};
 use crate::setup::{self, Setup};
 
 const EXAMPLES: &str = "\
@@ -35,51 +35,6 @@ pub struct Codes {
     compare: Option<String>,
 }
 
-/// One row of the list.
-#[derive(Serialize)]
-struct Family {
-    family: &'static str,
-    about: &'static str,
-    syntax: &'static str,
-    example: &'static str,
-}
-
-#[derive(Serialize)]
-struct List {
-    codes: Vec<Family>,
-}
-
-/// One code in numbers.
-#[derive(Serialize)]
-struct Card {
-    code: String,
-    explicit: String,
-    family: String,
-    about: &'static str,
-    k: usize,
-    m: usize,
-    n: usize,
-    alpha: usize,
-    order: String,
-    /// Shards that may be lost, whichever they are.
-    margin: i32,
-    /// Of the patterns of m lost shards, the share that can be rebuilt.
-    survived: f64,
-    /// The shard that each chunk is in Ceph, where that is another number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ceph_shards: Option<Vec<usize>>,
-    /// Bytes stored for each byte of the object.
-    storage_overhead: f64,
-    /// Chunks read to rebuild one lost chunk, on average over the n.
-    repair_chunks_mean: f64,
-    repair_chunks_min: f64,
-    repair_chunks_max: f64,
-    /// Contiguous reads for that, a stripe.
-    repair_runs_mean: f64,
-    /// Helpers of the repair of chunk 0.
-    repair_helpers: usize,
-}
-
 impl Codes {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match (self.spec, self.compare) {
@@ -91,59 +46,17 @@ impl Codes {
 }
 
 fn list(setup: &Setup) -> Result<Exit, Failure> {
-    let family = |row: &kiln_code::CodeFamily| Family {
-        family: row.name,
-        about: row.about,
-        syntax: row.syntax,
-        example: row.example,
-    };
-    let codes: Vec<Family> = CODES.iter().map(family).collect();
-    let text = |row: &Family| {
+    let rows = CODES.iter().map(|row| {
+        fields! { family: row.name, about: row.about, syntax: row.syntax, example: row.example }
+    });
+    let text = |row: &kiln_code::CodeFamily| {
         let about = wrapped(row.about, "    ");
         format!("{}\n{about}    e.g. {}\n", row.syntax, row.example)
     };
-    let texts: Vec<String> = codes.iter().map(text).collect();
+    let texts: Vec<String> = CODES.iter().map(text).collect();
     let hint = "\nkiln codes SPEC shows what a code stores and what its repair costs,\n\
                 kiln codes --compare K+M compares them.\n";
-    setup.answer(&List { codes }, || texts.join("\n") + hint)
-}
-
-fn one(codec: &Codec, setup: &Setup) -> Result<Exit, Failure> {
-    let card = card(codec, setup.seed)?;
-    let more = if setup.verbose { choices()? } else { String::new() };
-    setup.answer(&card, || text(&card) + &more)
-}
-
-fn text(card: &Card) -> String {
-    let mut text = format!("{}\n{}", card.code, wrapped(card.about, "  "));
-    let spread = match card.repair_chunks_min == card.repair_chunks_max {
-        true => String::new(),
-        false => format!(", {:.2} to {:.2}", card.repair_chunks_min, card.repair_chunks_max),
-    };
-    let may_be_lost = may_be_lost(card);
-    let lines = [
-        ("in full", card.explicit.clone()),
-        ("shards", format!("{} = {} data + {} parity", card.n, card.k, card.m)),
-        ("may be lost", may_be_lost),
-        ("stored", format!("{:.2} bytes for each byte of the file", card.storage_overhead)),
-        ("sub-chunks", format!("{} a chunk, in {} order", card.alpha, card.order)),
-        (
-            "repair",
-            format!(
-                "one lost shard: reads {:.2} times its size{spread}, from {} others, in {:.0} \
-                 runs a stripe",
-                card.repair_chunks_mean, card.repair_helpers, card.repair_runs_mean
-            ),
-        ),
-    ];
-    let ceph = card.ceph_shards.iter().map(|shards| {
-        let shards: Vec<String> = shards.iter().map(usize::to_string).collect();
-        ("in Ceph", format!("shards 0, 1, ... are its shards {}", shards.join(", ")))
-    });
-    for (name, value) in lines.into_iter().chain(ceph) {
-        text += &format!("  {name:<13}{value}\n");
-    }
-    text
+    setup.answer(&fields! { codes: rows.collect::<Vec<_>>() }, || texts.join("\n") + hint)
 }
 
 /// Describes the ways in which codes run here, and the reasons for the choice.
@@ -154,43 +67,73 @@ fn choices() -> Result<String, Failure> {
     Ok(choices.iter().map(line).collect())
 }
 
-/// Returns the tolerated losses, guaranteed and at best.
-fn may_be_lost(card: &Card) -> String {
-    let any = format!("any {}", card.margin);
-    match card.margin == card.m as i32 {
-        true => any,
-        false => format!("{any}, and {:.0} % of the patterns of {}", card.survived * 100.0, card.m),
-    }
-}
-
-fn card(codec: &Codec, seed: u64) -> Result<Card, Failure> {
+fn one(codec: &Codec, setup: &Setup) -> Result<Exit, Failure> {
     let (spec, shape) = (codec.spec(), codec.shape());
-    let n = shape.n();
-    let cost = codec.average_cost(1, seed)?;
-    let available: Vec<usize> = (1..n).collect();
-    let plan = codec.repair_plan(&[0], &available)?;
-    let row = CODES.iter().find(|row| row.name == spec.family());
-    Ok(Card {
+    let (k, m, n, alpha, order) = (shape.k, shape.m, shape.n(), shape.alpha, codec.order());
+    let (cost, margin) = (codec.average_cost(1, setup.seed)?, codec.margin(&[]));
+    let helpers = codec.repair_plan(&[0], &(1..n).collect::<Vec<_>>())?.helpers().len();
+    let about = CODES.iter().find(|row| row.name == spec.family()).map_or("", |row| row.about);
+    let survived = match codec.is_mds() {
+        true => 1.0,
+        false => codec.survived(m, setup.seed)?,
+    };
+    let ceph_shards = Some(codec.mapping()).filter(|shards| !shards.is_sorted());
+    let stored = n as f64 / k as f64;
+    let card = fields! {
         code: spec.to_string(),
         explicit: spec.explicit(),
-        family: spec.family().to_owned(),
-        about: row.map_or("", |row| row.about),
-        k: shape.k,
-        m: shape.m,
-        n,
-        alpha: shape.alpha,
-        order: codec.order().to_owned(),
-        margin: codec.margin(&[]),
-        survived: match codec.is_mds() {
-            true => 1.0,
-            false => codec.survived(shape.m, seed)?,
-        },
-        ceph_shards: Some(codec.mapping()).filter(|shards| !shards.is_sorted()),
-        storage_overhead: n as f64 / shape.k as f64,
+        family: spec.family(),
+        about: about,
+        k: k,
+        m: m,
+        n: n,
+        alpha: alpha,
+        order: order,
+        // Shards that may be lost, whichever they are.
+        margin: margin,
+        // Of the patterns of m lost shards, the share that can be rebuilt.
+        survived: survived,
+        // The shard that each chunk is in Ceph, where that is another number.
+        #[serde(skip_serializing_if = "is_null")]
+        ceph_shards: &ceph_shards,
+        // Bytes stored for each byte of the object.
+        storage_overhead: stored,
+        // Chunks read to rebuild one lost chunk, on average over the n.
         repair_chunks_mean: cost.mean_chunks,
         repair_chunks_min: cost.min_chunks,
         repair_chunks_max: cost.max_chunks,
+        // Contiguous reads for that, a stripe.
         repair_runs_mean: cost.mean_runs,
-        repair_helpers: plan.helpers().len(),
-    })
+        // Helpers of the repair of chunk 0.
+        repair_helpers: helpers,
+    };
+    let spread = match cost.min_chunks == cost.max_chunks {
+        true => String::new(),
+        false => format!(", {:.2} to {:.2}", cost.min_chunks, cost.max_chunks),
+    };
+    // The tolerated losses, guaranteed and at best.
+    let patterns = match margin == m as i32 {
+        true => String::new(),
+        false => format!(", and {:.0} % of the patterns of {m}", survived * 100.0),
+    };
+    let mut text = format!(
+        "{spec}\n{}  in full      {}\n  shards       {n} = {k} data + {m} parity\n  \
+         may be lost  any {margin}{patterns}\n  \
+         stored       {stored:.2} bytes for each byte of the file\n  \
+         sub-chunks   {alpha} a chunk, in {order} order\n  \
+         repair       one lost shard: reads {:.2} times its size{spread}, from {helpers} others, \
+         in {:.0} runs a stripe\n",
+        wrapped(about, "  "),
+        spec.explicit(),
+        cost.mean_chunks,
+        cost.mean_runs
+    );
+    if let Some(shards) = &ceph_shards {
+        let shards: Vec<String> = shards.iter().map(usize::to_string).collect();
+        text += &format!("  in Ceph      shards 0, 1, ... are its shards {}\n", shards.join(", "));
+    }
+    if setup.verbose {
+        text += &choices()?;
+    }
+    setup.answer(&card, || text)
 }

@@ -15,6 +15,7 @@ use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::lists::{self, Indices};
 use crate::print::table;
 use crate::setup::{self, Setup};
@@ -129,31 +130,6 @@ struct Load {
     sub_chunks: usize,
     bytes_read: u64,
     read_runs: usize,
-}
-
-#[derive(Serialize)]
-struct Average {
-    code: String,
-    order: String,
-    failures: usize,
-    patterns: u64,
-    exhaustive: bool,
-    seed: u64,
-    /// Patterns that are rebuilt with less than k chunks read.
-    repairable: u64,
-    /// Patterns that cannot be rebuilt at all.
-    not_recoverable: u64,
-    chunk: u64,
-    mean_chunks: f64,
-    mean_runs: f64,
-    min_chunks: f64,
-    max_chunks: f64,
-    mean_bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Losses {
-    losses: Vec<Cost>,
 }
 
 impl Plan {
@@ -282,21 +258,23 @@ fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<Exit, Failure> 
     let head = ["lost", "strategy", "helpers", "chunks read", "runs", "bytes"];
     let chunk = sizes::show(sub_chunk * codec.shape().alpha as u64);
     let title = format!("{}: one stripe of chunks of {chunk}\n", codec.spec());
-    setup.answer(&Losses { losses }, || title + &table(&head, &rows))
+    setup.answer(&fields! { losses: losses }, || title + &table(&head, &rows))
 }
 
 fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<Exit, Failure> {
     let cost = codec.average_cost(failures, setup.seed)?;
-    let report = Average {
+    let report = fields! {
         code: codec.spec().to_string(),
-        order: codec.order().to_owned(),
-        failures,
+        order: codec.order(),
+        failures: failures,
         patterns: cost.patterns,
         exhaustive: cost.exhaustive,
         seed: setup.seed,
+        // Patterns that are rebuilt with less than k chunks read.
         repairable: cost.repairable,
+        // Patterns that cannot be rebuilt at all.
         not_recoverable: cost.undecodable,
-        chunk,
+        chunk: chunk,
         mean_chunks: cost.mean_chunks,
         mean_runs: cost.mean_runs,
         min_chunks: cost.min_chunks,

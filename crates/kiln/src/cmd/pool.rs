@@ -78,36 +78,37 @@ pub struct Pool {
     action: Action,
 }
 
-#[derive(Debug, Subcommand)]
-enum Action {
-    /// Make a new pool
-    Create(create::Create),
-    /// Show the state of the pool: nodes, objects, what is endangered
-    Status(status::Status),
-    /// Add a node, or take an empty disk in place of a lost one
-    AddNode(add_node::AddNode),
-    /// Move everything off a node, verified, then drop it
-    Drain(drain::Drain),
-    /// Give up nodes that are gone for good
-    Forget(forget::Forget),
-    /// Move shards to where they would be placed now, e.g. to nodes that joined
-    Rebalance(rebalance::Rebalance),
-    /// Write objects in another code, e.g. with more parity or a cheaper repair
-    Recode(recode::Recode),
-    /// Seal a pool with a key of its own, or with another one
-    Seal(seal::Seal),
-    /// Wrap the keys of all objects of an encrypted pool by another data key
-    Rekey(rekey::Rekey),
-    /// Write a lost pool.toml again, from a copy that every node has
-    Restore(restore::Restore),
-    /// Limit the traffic of repairs, also of a coordinator that runs
-    Limit(limit::Limit),
-    /// Set how long replaced and removed versions of objects are kept, or print the rules
-    Keep(keep::Keep),
-    /// Remove kept versions that no rule keeps any more, as kiln scrub does
-    Prune(prune::Prune),
-    /// Bring back objects that were removed, or as they were at a time
-    Undelete(undelete::Undelete),
+commands! {
+    enum Action {
+        /// Make a new pool
+        Create(create::Create),
+        /// Show the state of the pool: nodes, objects, what is endangered
+        Status(status::Status),
+        /// Add a node, or take an empty disk in place of a lost one
+        AddNode(add_node::AddNode),
+        /// Move everything off a node, verified, then drop it
+        Drain(drain::Drain),
+        /// Give up nodes that are gone for good
+        Forget(forget::Forget),
+        /// Move shards to where they would be placed now, e.g. to nodes that joined
+        Rebalance(rebalance::Rebalance),
+        /// Write objects in another code, e.g. with more parity or a cheaper repair
+        Recode(recode::Recode),
+        /// Seal a pool with a key of its own, or with another one
+        Seal(seal::Seal),
+        /// Wrap the keys of all objects of an encrypted pool by another data key
+        Rekey(rekey::Rekey),
+        /// Write a lost pool.toml again, from a copy that every node has
+        Restore(restore::Restore),
+        /// Limit the traffic of repairs, also of a coordinator that runs
+        Limit(limit::Limit),
+        /// Set how long replaced and removed versions of objects are kept, or print the rules
+        Keep(keep::Keep),
+        /// Remove kept versions that no rule keeps any more, as kiln scrub does
+        Prune(prune::Prune),
+        /// Bring back objects that were removed, or as they were at a time
+        Undelete(undelete::Undelete),
+    }
 }
 
 impl Pool {
@@ -131,22 +132,7 @@ impl Pool {
     }
 
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        match self.action {
-            Action::Create(create) => create.run(setup),
-            Action::Status(status) => status.run(setup),
-            Action::AddNode(add) => add.run(setup),
-            Action::Drain(drain) => drain.run(setup),
-            Action::Forget(forget) => forget.run(setup),
-            Action::Rebalance(rebalance) => rebalance.run(setup),
-            Action::Recode(recode) => recode.run(setup),
-            Action::Seal(seal) => seal.run(setup),
-            Action::Rekey(rekey) => rekey.run(setup),
-            Action::Restore(restore) => restore.run(setup),
-            Action::Limit(limit) => limit.run(setup),
-            Action::Keep(keep) => keep.run(setup),
-            Action::Prune(prune) => prune.run(setup),
-            Action::Undelete(undelete) => undelete.run(setup),
-        }
+        self.action.run(setup)
     }
 }
 

@@ -9,7 +9,8 @@ use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, date, one_line};
+use crate::fields;
+use crate::print::{date, is_null, one_line};
 use crate::setup::{PoolFlags, Setup, buckets};
 
 const EXAMPLES: &str = "\
@@ -131,50 +132,17 @@ struct Revoke {
 }
 
 /// A key as it is shown.
-#[derive(Serialize)]
-struct Shown<'a> {
-    id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<&'a str>,
-    name: &'a str,
-    created_ms: u64,
-    rights: &'a BTreeMap<String, Right>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    create: bool,
-}
-
-impl<'a> Shown<'a> {
-    fn of(key: &'a AccessKey, secret: Option<&'a str>) -> Shown<'a> {
-        let AccessKey { id, name, created_ms, rights, create, .. } = key;
-        Shown { id, secret, name, created_ms: *created_ms, rights, create: *create }
+fn shown(key: &AccessKey, secret: Option<&str>) -> impl Serialize {
+    fields! {
+        id: key.id.clone(),
+        #[serde(skip_serializing_if = "is_null")]
+        secret: secret.map(str::to_owned),
+        name: key.name.clone(),
+        created_ms: key.created_ms,
+        rights: key.rights.clone(),
+        #[serde(skip_serializing_if = "is_null")]
+        create: key.create.then_some(true),
     }
-}
-
-#[derive(Serialize)]
-struct Listing<'a> {
-    keys: Vec<Shown<'a>>,
-}
-
-#[derive(Serialize)]
-struct Revoked<'a> {
-    revoked: &'a str,
-}
-
-#[derive(Serialize)]
-struct Buckets {
-    buckets: Vec<kiln_gate::Bucket>,
-}
-
-#[derive(Serialize)]
-struct Swept {
-    expired: usize,
-    removed: usize,
-}
-
-#[derive(Serialize)]
-struct Access<'a> {
-    bucket: &'a str,
-    public: bool,
 }
 
 impl S3 {
@@ -194,13 +162,9 @@ impl Public {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let Public { bucket, list, off, pool } = self;
         buckets::gate(&pool, setup)?.set_public(&bucket, !off, list)?;
-        if setup.json {
-            Stream::Stdout.json(&Access { bucket: &bucket, public: !off })?;
-        } else if !setup.quiet {
-            let readers = if off { "keys" } else { "everybody" };
-            Stream::Stdout.text(&format!("{bucket}: readable by {readers}\n"))?;
-        }
-        Ok(Exit::Done)
+        let readers = if off { "keys" } else { "everybody" };
+        let access = fields! { bucket: &bucket, public: !off };
+        setup.report(&access, || format!("{bucket}: readable by {readers}\n"))
     }
 }
 
@@ -221,24 +185,14 @@ impl Create {
         let key = AccessKey { create: self.create, ..AccessKey::fresh(&self.name, rights) };
         let key = buckets::gate(&self.pool, setup)?.create_key(key)?;
         let secret = key.secret.reveal();
-        if setup.json {
-            Stream::Stdout.json(&Shown::of(&key, Some(secret)))?;
-        } else {
-            let text = format!("access key  {}\nsecret      {secret}\n", key.id);
-            Stream::Stdout.text(&text)?;
-        }
-        Ok(Exit::Done)
+        let text = format!("access key  {}\nsecret      {secret}\n", key.id);
+        setup.answer(&shown(&key, Some(secret)), || text)
     }
 }
 
 impl List {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let keys = buckets::gate(&self.pool, setup)?.keys()?;
-        if setup.json {
-            let keys = keys.iter().map(|key| Shown::of(key, None)).collect();
-            Stream::Stdout.json(&Listing { keys })?;
-            return Ok(Exit::Done);
-        }
         let mut text = String::new();
         for key in &keys {
             let right = |(bucket, right): (&String, &Right)| {
@@ -254,8 +208,8 @@ impl List {
             let (made, name) = (date(key.created_ms / 1000), one_line(&key.name));
             text += &format!("{}  {made}  {name}  {}\n", key.id, rights.join(" "));
         }
-        Stream::Stdout.text(&text)?;
-        Ok(Exit::Done)
+        let keys: Vec<_> = keys.iter().map(|key| shown(key, None)).collect();
+        setup.answer(&fields! { keys: keys }, || text)
     }
 }
 
@@ -264,24 +218,15 @@ impl List {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (gate, now_ms) = (buckets::gate(&self.pool, setup)?, now.as_millis() as u64);
         let (expired, removed) = (gate.expire(now_ms)?, gate.sweep(now_ms)?);
-        if setup.json {
-            Stream::Stdout.json(&Swept { expired, removed })?;
-            return Ok(Exit::Done);
-        }
         let mut text = format!("{removed} pieces of data removed\n");
         if expired > 0 {
             text += &format!("{expired} objects, versions and uploads expired\n");
         }
-        Stream::Stdout.text(&text)?;
-        Ok(Exit::Done)
+        setup.answer(&fields! { expired: expired, removed: removed }, || text)
     }
 
     fn buckets(self, setup: &Setup) -> Result<Exit, Failure> {
         let buckets = buckets::gate(&self.pool, setup)?.buckets()?;
-        if setup.json {
-            Stream::Stdout.json(&Buckets { buckets })?;
-            return Ok(Exit::Done);
-        }
         let mut text = String::new();
         for bucket in &buckets {
             let public = if bucket.public { "public" } else { "private" };
@@ -289,19 +234,13 @@ impl List {
             let made = date(bucket.created_ms / 1000);
             text += &format!("{made}  {public:7}  {owner}  {}\n", bucket.name);
         }
-        Stream::Stdout.text(&text)?;
-        Ok(Exit::Done)
+        setup.answer(&fields! { buckets: buckets }, || text)
     }
 }
 
 impl Revoke {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         buckets::gate(&self.pool, setup)?.revoke_key(&self.id)?;
-        if setup.json {
-            Stream::Stdout.json(&Revoked { revoked: &self.id })?;
-        } else if !setup.quiet {
-            Stream::Stdout.text(&format!("{}: revoked\n", self.id))?;
-        }
-        Ok(Exit::Done)
+        setup.report(&fields! { revoked: &self.id }, || format!("{}: revoked\n", self.id))
     }
 }

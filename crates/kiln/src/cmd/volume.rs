@@ -8,11 +8,11 @@ use kiln_volume::{
     CheckReport, CreateRequest, LiveChange, NAMES, OpenRequest, Rim, Volume, VolumeError,
     VolumeInfo, volume_of,
 };
-use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::print::{count, one_line, table};
+use crate::fields;
+use crate::print::{count, is_null, one_line, table};
 use crate::setup::{Confirm, PoolFlags, Setup, volumes};
 use crate::sizes;
 
@@ -164,20 +164,6 @@ struct CloneOf {
     pool: PoolFlags,
 }
 
-/// Report of a change.
-#[derive(Serialize)]
-struct Changed<'a> {
-    volume: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    snapshot: Option<&'a str>,
-    done: &'static str,
-}
-
-#[derive(Serialize)]
-struct Listing {
-    volumes: Vec<VolumeInfo>,
-}
-
 impl VolumeCommand {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match self.action {
@@ -193,12 +179,23 @@ impl VolumeCommand {
     }
 }
 
-/// Says what was done.
-fn done(setup: &Setup, changed: &Changed<'_>) -> Result<Exit, Failure> {
+/// Says what was done with a volume, or with one of its snapshots.
+fn done(
+    setup: &Setup,
+    volume: &str,
+    snapshot: Option<&str>,
+    done: &'static str,
+) -> Result<Exit, Failure> {
     setup.observer.finish();
-    setup.report(changed, || {
-        let at = changed.snapshot.map_or(String::new(), |snapshot| format!("@{snapshot}"));
-        format!("{}{at}: {}\n", one_line(changed.volume), changed.done)
+    let changed = fields! {
+        volume: volume,
+        #[serde(skip_serializing_if = "is_null")]
+        snapshot: snapshot,
+        done: done,
+    };
+    setup.report(&changed, || {
+        let at = snapshot.map_or(String::new(), |snapshot| format!("@{snapshot}"));
+        format!("{}{at}: {done}\n", one_line(volume))
     })
 }
 
@@ -208,7 +205,7 @@ impl Create {
         let log = self.log.unwrap_or(4 * self.segment);
         let create = CreateRequest { size: self.size, segment: self.segment, log };
         Volume::create(&rim, &self.name, &create)?;
-        done(setup, &Changed { volume: &self.name, snapshot: None, done: "created" })
+        done(setup, &self.name, None, "created")
     }
 }
 
@@ -229,7 +226,7 @@ impl Ls {
                 rows.push(vec![name, sizes::show(snapshot.size), "snapshot".to_owned()]);
             }
         }
-        setup.answer(&Listing { volumes }, || table(&["volume", "size", "used by"], &rows))
+        setup.answer(&fields! { volumes: volumes }, || table(&["volume", "size", "used by"], &rows))
     }
 }
 
@@ -328,8 +325,7 @@ impl Remove {
             let change = LiveChange::RemoveSnapshot(snapshot);
             let removed = Volume::remove_snapshot(&rim, name, snapshot, &writer);
             or_ask(removed, &rim, name, change)?;
-            let snapshot = Some(snapshot);
-            return done(setup, &Changed { volume: name, snapshot, done: "removed" });
+            return done(setup, name, Some(snapshot), "removed");
         }
         let info = Volume::info(&rim, &self.name)?;
         // One with clones cannot be removed at all.
@@ -348,7 +344,7 @@ impl Remove {
         let pool = rim.pool();
         let objects = |prefix: &str| volumes::listed(&self.pool, &pool, setup, prefix);
         Volume::remove(&rim, &self.name, &objects, &writer)?;
-        done(setup, &Changed { volume: &self.name, snapshot: None, done: "removed" })
+        done(setup, &self.name, None, "removed")
     }
 }
 
@@ -364,7 +360,7 @@ impl Resize {
         };
         let resized = Volume::resize(&rim, name, self.size, &writer, allow);
         or_ask(resized, &rim, &self.name, LiveChange::Grow(self.size))?;
-        done(setup, &Changed { volume: &self.name, snapshot: None, done: "resized" })
+        done(setup, &self.name, None, "resized")
     }
 }
 
@@ -374,8 +370,7 @@ impl Snapshot {
         let writer = volumes::writer("kiln volume snapshot");
         let kept = Volume::snapshot(&rim, &self.name, &self.snapshot, &writer);
         or_ask(kept, &rim, &self.name, LiveChange::Snapshot(&self.snapshot))?;
-        let snapshot = Some(&self.snapshot[..]);
-        done(setup, &Changed { volume: &self.name, snapshot, done: "kept" })
+        done(setup, &self.name, Some(&self.snapshot), "kept")
     }
 }
 
@@ -387,6 +382,6 @@ impl CloneOf {
         };
         let rim = volumes::rim(&self.pool, setup)?;
         Volume::clone_snapshot(&rim, name, snapshot, &self.name)?;
-        done(setup, &Changed { volume: &self.name, snapshot: None, done: "cloned" })
+        done(setup, &self.name, None, "cloned")
     }
 }

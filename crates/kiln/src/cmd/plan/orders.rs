@@ -6,6 +6,7 @@ use kiln_code::{CodeError, Codec, OrderCost};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::print::{brief, table};
 use crate::setup::Setup;
 
@@ -19,26 +20,6 @@ pub struct Flags {
     /// How often each chunk is lost, as numbers a,b,c... or a file of them; finds the best order
     #[arg(long, value_name = "LIST|FILE", requires = "orders")]
     weights: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Report {
-    code: String,
-    q: usize,
-    t: usize,
-    alpha: usize,
-    chunks: usize,
-    virtual_nodes: usize,
-    /// Runs over all chunks in natural order, and the least that any order can have.
-    s_seq: usize,
-    s_min: usize,
-    /// 1 - s_min / s_seq, and what that comes to for many sections (without virtual nodes).
-    reduction: f64,
-    reduction_limit: f64,
-    weights: Option<Vec<f64>>,
-    /// Lower bound of the weighted sum.
-    weighted_bound: Option<f64>,
-    orders: Vec<Row>,
 }
 
 #[derive(Serialize)]
@@ -92,8 +73,42 @@ impl Flags {
         let layers = codec.layers().ok_or_else(|| CodeError::Internal("no layers".into()))?;
         let orders: Vec<Order> =
             costs.iter().map(|cost| Order::new(layers, &cost.order)).collect::<Result<_, _>>()?;
-        let report = report(codec, layers, weights, costs.iter().zip(&orders))?;
-        setup.answer(&report, || text(&report))
+        let rows: Vec<Row> =
+            costs.iter().zip(&orders).map(|(cost, order)| row(layers, cost, order)).collect();
+        let bound = weights.as_deref().map(|weights| layers.weighted_bound(weights)).transpose()?;
+        let reduction = 1.0 - layers.least_share();
+        let virtual_nodes = layers.q() * layers.t() - layers.chunks();
+        let mut text = format!(
+            "{}: {} layers of {} digits in base {}, {virtual_nodes} virtual nodes\n\
+             runs over all chunks: natural {}, least possible {} ({:.1} % fewer)\n\n",
+            codec.spec(),
+            layers.count(),
+            layers.t(),
+            layers.q(),
+            layers.s_seq(),
+            layers.s_min(),
+            100.0 * reduction,
+        );
+        text += &tables(&rows, layers.chunks(), bound);
+        let report = fields! {
+            code: codec.spec().to_string(),
+            q: layers.q(),
+            t: layers.t(),
+            alpha: layers.count(),
+            chunks: layers.chunks(),
+            virtual_nodes: virtual_nodes,
+            // Runs over all chunks in natural order, and the least that any order can have.
+            s_seq: layers.s_seq(),
+            s_min: layers.s_min(),
+            // 1 - s_min / s_seq, and what that comes to for many sections (without virtual nodes).
+            reduction: reduction,
+            reduction_limit: 1.0 - layers.share_limit(),
+            weights: weights,
+            // Lower bound of the weighted sum.
+            weighted_bound: bound,
+            orders: rows,
+        };
+        setup.answer(&report, || text)
     }
 }
 
@@ -112,78 +127,39 @@ fn weights(text: &str) -> Result<Vec<f64>, Failure> {
     words.map(|word| word.parse().map_err(|_| bad(format!("'{word}' is not a number")))).collect()
 }
 
-fn report<'a>(
-    codec: &Codec,
-    layers: &Layers,
-    weights: Option<Vec<f64>>,
-    orders: impl Iterator<Item = (&'a OrderCost, &'a Order)>,
-) -> Result<Report, Failure> {
-    let bound = weights.as_deref().map(|weights| layers.weighted_bound(weights)).transpose()?;
-    let adjacent = |order: &Order| {
-        let runs = |turned| {
-            let runs: usize = order.runs_of_stripes(layers, ADJACENT, turned).iter().sum();
-            runs as f64 / ADJACENT as f64
-        };
-        Adjacent { stripes: ADJACENT, runs: runs(false), turned: runs(true) }
+fn row(layers: &Layers, cost: &OrderCost, order: &Order) -> Row {
+    let runs = |turned| {
+        let runs: usize = order.runs_of_stripes(layers, ADJACENT, turned).iter().sum();
+        runs as f64 / ADJACENT as f64
     };
-    let row = |(cost, order): (&OrderCost, &Order)| {
-        let pairs = cost.pairs;
-        let mean = pairs.runs as f64 / pairs.repairable as f64;
-        Row {
-            order: cost.order.clone(),
-            s_total: cost.s_total,
-            s_min: layers.s_min(),
-            fewest_runs: cost.range.0,
-            most_runs: cost.range.1,
-            runs: cost.runs.clone(),
-            flips: cost.flips.clone(),
-            weighted: cost.weighted,
-            two_losses: TwoLosses {
-                pairs: pairs.pairs,
-                repairable: pairs.repairable,
-                mean_runs: (pairs.repairable > 0).then_some(mean),
-                most_runs: pairs.most,
-            },
-            adjacent: adjacent(order),
-        }
-    };
-    Ok(Report {
-        code: codec.spec().to_string(),
-        q: layers.q(),
-        t: layers.t(),
-        alpha: layers.count(),
-        chunks: layers.chunks(),
-        virtual_nodes: layers.q() * layers.t() - layers.chunks(),
-        s_seq: layers.s_seq(),
+    let pairs = cost.pairs;
+    let mean = pairs.runs as f64 / pairs.repairable as f64;
+    Row {
+        order: cost.order.clone(),
+        s_total: cost.s_total,
         s_min: layers.s_min(),
-        reduction: 1.0 - layers.least_share(),
-        reduction_limit: 1.0 - layers.share_limit(),
-        weights,
-        weighted_bound: bound,
-        orders: orders.map(row).collect(),
-    })
+        fewest_runs: cost.range.0,
+        most_runs: cost.range.1,
+        runs: cost.runs.clone(),
+        flips: cost.flips.clone(),
+        weighted: cost.weighted,
+        two_losses: TwoLosses {
+            pairs: pairs.pairs,
+            repairable: pairs.repairable,
+            mean_runs: (pairs.repairable > 0).then_some(mean),
+            most_runs: pairs.most,
+        },
+        adjacent: Adjacent { stripes: ADJACENT, runs: runs(false), turned: runs(true) },
+    }
 }
 
-fn text(report: &Report) -> String {
-    let with_weights = report.weights.is_some();
-    let mut text = format!(
-        "{}: {} layers of {} digits in base {}, {} virtual nodes\n\
-         runs over all chunks: natural {}, least possible {} ({:.1} % fewer)\n\n",
-        report.code,
-        report.alpha,
-        report.t,
-        report.q,
-        report.virtual_nodes,
-        report.s_seq,
-        report.s_min,
-        100.0 * report.reduction,
-    );
+/// The orders side by side, in all and for every lost chunk.
+fn tables(orders: &[Row], chunks: usize, bound: Option<f64>) -> String {
     let mut head = vec!["order", "runs", "a chunk", "in a row", "two losses", "dearest pair"];
-    if with_weights {
+    if bound.is_some() {
         head.push("weighted");
     }
-    let rows: Vec<Vec<String>> = report
-        .orders
+    let rows: Vec<Vec<String>> = orders
         .iter()
         .map(|row| {
             let mean = row.two_losses.mean_runs;
@@ -199,17 +175,17 @@ fn text(report: &Report) -> String {
             words
         })
         .collect();
-    text += &table(&head, &rows);
-    if let Some(bound) = report.weighted_bound {
+    let mut text = table(&head, &rows);
+    if let Some(bound) = bound {
         text += &format!("no order has a weighted sum below {bound:.2}\n");
     }
     text += "in a row: a stripe's share of the runs where whole shards are read\n\n";
-    let names: Vec<String> = report.orders.iter().map(|row| brief(&row.order)).collect();
+    let names: Vec<String> = orders.iter().map(|row| brief(&row.order)).collect();
     let mut head = vec!["lost"];
     head.extend(names.iter().map(String::as_str));
-    let rows: Vec<Vec<String>> = (0..report.chunks)
+    let rows: Vec<Vec<String>> = (0..chunks)
         .map(|chunk| {
-            let runs = report.orders.iter().map(|row| row.runs[chunk].to_string());
+            let runs = orders.iter().map(|row| row.runs[chunk].to_string());
             std::iter::once(chunk.to_string()).chain(runs).collect()
         })
         .collect();

@@ -8,6 +8,7 @@ use kiln_code::Codec;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::lists;
 use crate::print::table;
 use crate::setup::{Prices, Setup};
@@ -49,15 +50,6 @@ struct Loss {
     chosen: &'static str,
     /// Cost of the chosen one for 2^40 lost bytes.
     cost_per_lost_tib: f64,
-}
-
-#[derive(Serialize)]
-struct Report<'a> {
-    code: String,
-    order: String,
-    chunk: u64,
-    prices: &'a Prices,
-    losses: Vec<Loss>,
 }
 
 impl Way {
@@ -106,14 +98,25 @@ impl PriceFlags {
             None => (0..codec.shape().n()).map(|index| vec![index]).collect(),
         };
         let loss = |lost: &Vec<usize>| priced(codec, lost, sub_chunk, &prices);
-        let report = Report {
+        let losses: Vec<Loss> = all.iter().map(loss).collect::<Result<_, _>>()?;
+        let chunk = sub_chunk * codec.shape().alpha as u64;
+        let title = format!(
+            "{}: one stripe of chunks of {}, and what the cheapest way costs for 1 TiB lost, in \
+             {}\n",
+            codec.spec(),
+            sizes::show(chunk),
+            prices.currency()
+        );
+        let rows: Vec<Vec<String>> = losses.iter().map(Loss::cells).collect();
+        let head = ["lost", "as runs", "joined", "decode", "cheapest", "1 TiB lost"];
+        let report = fields! {
             code: codec.spec().to_string(),
-            order: codec.order().to_owned(),
-            chunk: sub_chunk * codec.shape().alpha as u64,
+            order: codec.order(),
+            chunk: chunk,
             prices: &prices,
-            losses: all.iter().map(loss).collect::<Result<_, _>>()?,
+            losses: losses,
         };
-        setup.answer(&report, || text(&report))
+        setup.answer(&report, || title + &table(&head, &rows) + "each way: reads x bytes\n")
     }
 }
 
@@ -146,29 +149,18 @@ fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Res
     Ok(Loss { lost: lost.to_vec(), runs, joined: fewer, decode, chosen, cost_per_lost_tib })
 }
 
-fn text(report: &Report<'_>) -> String {
-    let currency = report.prices.currency();
-    let mut text = format!(
-        "{}: one stripe of chunks of {}, and what the cheapest way costs for 1 TiB lost, in \
-         {currency}\n",
-        report.code,
-        sizes::show(report.chunk)
-    );
-    let way = |way: &Way| format!("{} x {}", way.gets, sizes::show(way.bytes));
-    let row = |loss: &Loss| {
+impl Loss {
+    fn cells(&self) -> Vec<String> {
+        let way = |way: &Way| format!("{} x {}", way.gets, sizes::show(way.bytes));
         vec![
-            lists::show(&loss.lost),
-            way(&loss.runs),
-            way(&loss.joined),
-            way(&loss.decode),
-            loss.chosen.to_owned(),
-            format!("{:.4}", loss.cost_per_lost_tib),
+            lists::show(&self.lost),
+            way(&self.runs),
+            way(&self.joined),
+            way(&self.decode),
+            self.chosen.to_owned(),
+            format!("{:.4}", self.cost_per_lost_tib),
         ]
-    };
-    let rows: Vec<Vec<String>> = report.losses.iter().map(row).collect();
-    text += &table(&["lost", "as runs", "joined", "decode", "cheapest", "1 TiB lost"], &rows);
-    text += "each way: reads x bytes\n";
-    text
+    }
 }
 
 #[cfg(test)]
