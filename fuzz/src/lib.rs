@@ -37,22 +37,18 @@ pub struct Target {
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All targets.
-pub const TARGETS: &[Target] = &[
-    targets::assignment::TARGET,
-    targets::changes::TARGET,
-    targets::device::TARGET,
-    targets::interface::TARGET,
-    targets::link::TARGET,
-    targets::nbd::TARGET,
-    targets::pack::TARGET,
-    targets::pool::TARGET,
-    targets::set::TARGET,
-    targets::shard::TARGET,
-    targets::spec::TARGET,
-    targets::volume::TARGET,
-    targets::wire::TARGET,
-];
+macro_rules! targets {
+    ($($name:ident)*) => {
+        /// All targets.
+        pub const TARGETS: &[Target] = &[$(Target {
+            name: stringify!($name),
+            run: targets::$name::run,
+            seeds: targets::$name::seeds,
+        }),*];
+    };
+}
+
+targets!(assignment changes device interface link nbd pack pool set shard spec volume wire);
 
 impl Target {
     /// Seeds and kept inputs, with names.

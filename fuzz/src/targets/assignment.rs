@@ -13,10 +13,6 @@ use kiln_recovery::sim::alone;
 use kiln_store::{Backend, MemoryBackend, ShardReader};
 use kiln_stripe::{Node, PoolError, Settings, Silent, StreamSource};
 
-use crate::Target;
-
-pub const TARGET: Target = Target { name: "assignment", run, seeds };
-
 const SPECS: [&str; 2] = ["rs:2+1", "clay:2+2,d=3"];
 /// Effects that are carried out.
 const STEPS: usize = 200;
@@ -50,7 +46,7 @@ fn place() -> Arc<MemoryBackend> {
     place
 }
 
-fn run(input: &[u8]) {
+pub fn run(input: &[u8]) {
     let _ = alone(input, place(), STEPS);
     // Its parts alone, for what is refused as a whole.
     if let Ok(assignment) = Assignment::decode(input) {
@@ -127,7 +123,7 @@ fn share(at: usize, lost: usize, receives: bool) -> Result<Assignment, PoolError
     })
 }
 
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     let mut seeds = Vec::new();
     for (at, lost, receives) in [(0, 2, false), (0, 0, true), (1, 1, false), (1, 3, true)] {
         // A target that cannot begin must fail.

@@ -3,10 +3,6 @@
 
 use kiln_store::device::{Combine, DeviceModel, ReadPlan};
 
-use crate::Target;
-
-pub const TARGET: Target = Target { name: "device", run, seeds };
-
 /// Runs as a repair wants them: of several widths, with several gaps.
 const WANTED: [std::ops::Range<u64>; 6] = [
     4096..8192,
@@ -17,7 +13,7 @@ const WANTED: [std::ops::Range<u64>; 6] = [
     1 << 40..(1 << 40) + 9,
 ];
 
-fn run(input: &[u8]) {
+pub fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(model) = serde_json::from_str::<DeviceModel>(text) else { return };
     if model.check().is_err() {
@@ -40,7 +36,7 @@ fn run(input: &[u8]) {
     let _ = (model.gap_bytes(), model.is_doubtful());
 }
 
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     let disk = DeviceModel::new(8e-3, 1.0 / 150e6, Combine::Sum);
     let cut =
         DeviceModel { piece_bytes: Some(512 << 10), combine: Combine::Larger, ..disk.clone() };

@@ -9,10 +9,6 @@ use bytes::Bytes;
 use kiln_net::link::{Action, Event, Link, Request};
 use kiln_net::proto::{Frame, Message, Priority};
 
-use crate::Target;
-
-pub const TARGET: Target = Target { name: "link", run, seeds };
-
 /// The client, and what it waits for.
 struct Client {
     link: Link,
@@ -44,7 +40,7 @@ impl Client {
     }
 }
 
-fn run(input: &[u8]) {
+pub fn run(input: &[u8]) {
     let link = Link::new("kiln://far:1", "here", Duration::ZERO);
     let (waiting, sent) = (BTreeSet::new(), Vec::new());
     let mut client = Client { link, now: Duration::ZERO, waiting, asked: 0, sent };
@@ -122,7 +118,7 @@ fn reply(kind: u64, a: u64, b: u64) -> Message {
 }
 
 /// A greeting, requests and their answers; silence; a connection that ends.
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     let greeted = [0, 0, 0, 8, 0, 3];
     let asked = [4, 0, 0, 10, 0, 1, 5, 1, 2, 12, 0, 9, 6, 2, 0, 11, 0, 1, 7, 3, 4, 14, 0, 0];
     let refused = [4, 100, 1, 13, 0, 6, 4, 5, 1, 14, 250, 0];

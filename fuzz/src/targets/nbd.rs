@@ -3,13 +3,9 @@
 
 use kiln_nbd::{About, Command, Handshake, MAX_PAYLOAD, Next, REQUEST, Request};
 
-use crate::Target;
-
-pub const TARGET: Target = Target { name: "nbd", run, seeds };
-
 const SIZE: u64 = 1 << 20;
 
-fn run(input: &[u8]) {
+pub fn run(input: &[u8]) {
     let Some((&kind, mut rest)) = input.split_first() else { return };
     let about = About { name: "disk".to_owned(), size: SIZE, read_only: kind & 1 == 1 };
     let mut handshake = Handshake::new(about, kind & 2 == 2);
@@ -42,7 +38,7 @@ fn run(input: &[u8]) {
     }
 }
 
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     let go = [&[7, 10, 0, 0, 0, 4][..], b"disk", &[0, 0]].concat();
     let context = [&[10, 27, 0, 0, 0, 4][..], b"disk", &[0, 0, 0, 1, 0, 0, 0, 15]].concat();
     let context = [&context[..], b"base:allocation"].concat();

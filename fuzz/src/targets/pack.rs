@@ -5,13 +5,9 @@ use std::io;
 
 use kiln_store::backends::pack;
 
-use crate::Target;
-
-pub const TARGET: Target = Target { name: "pack", run, seeds };
-
 const NAMES: [&str; 3] = ["aa.manifest", ".b7.run.17.manifest.part", "c.manifest"];
 
-fn run(input: &[u8]) {
+pub fn run(input: &[u8]) {
     let read = |at: u64, buf: &mut [u8]| {
         let end = (at as usize).checked_add(buf.len());
         let there = end.and_then(|end| input.get(at as usize..end));
@@ -27,7 +23,7 @@ fn run(input: &[u8]) {
     }
 }
 
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     let (some, more) = (vec![7; 40], vec![9; 300]);
     let files: [(&str, &[u8]); 3] = [(NAMES[0], &some), (NAMES[1], &more), (NAMES[2], b"")];
     vec![pack::bytes(&files), pack::bytes(&files[1..]), b"KILNPACK".to_vec()]

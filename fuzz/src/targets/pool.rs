@@ -8,8 +8,6 @@ use kiln_pool::layout::{Body, Place, Placed};
 use kiln_pool::{Key, Manifest, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PoolKeys};
 use kiln_store::{Backend, Digest, MemoryBackend, SumKind};
 
-use crate::Target;
-
 /// Gives bytes the length and checksum that they should have, to get at the parser behind them.
 fn forged(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(end) = bytes.len().checked_sub(4).filter(|end| *end >= 16) else { return bytes };
@@ -39,9 +37,7 @@ fn entered(said: &[u8]) -> Option<()> {
     Some(())
 }
 
-pub const TARGET: Target = Target { name: "pool", run, seeds };
-
-fn run(input: &[u8]) {
+pub fn run(input: &[u8]) {
     if let Ok(text) = std::str::from_utf8(input) {
         if let Ok(config) = PoolConfig::from_toml(text)
             && let Ok(again) = config.to_toml()
@@ -78,7 +74,7 @@ fn sealed() -> Seals {
 }
 
 /// Names of all kinds, what a place says of itself, and manifests.
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     let (key, run) = (Key([0xab; 16]), [2; 16]);
     let shard = NodeFile::Shard { key, run, index: 3 };
     let mut seeds: Vec<Vec<u8>> =

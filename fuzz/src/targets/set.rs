@@ -10,10 +10,6 @@ use kiln_files::{EncodeRequest, RepairRequest, decode, discover, encode, repair,
 use kiln_store::{Backend, MemoryBackend, checksum};
 use kiln_stripe::{Depth, Node, PoolError, Sequence, Settings, Silent, StreamSource};
 
-use crate::Target;
-
-pub const TARGET: Target = Target { name: "set", run, seeds };
-
 /// Codes of all kinds that are small.
 const SPECS: [&str; 4] = ["rs:2+1", "rep:2", "clay:2+2,d=3", "lrc:4+2+1"];
 /// Bytes of the header block; its last four are its checksum.
@@ -132,7 +128,7 @@ fn forge_trailer(bytes: &mut [u8], place: usize, value: u8, more: u8) -> bool {
     true
 }
 
-fn run(input: &[u8]) {
+pub fn run(input: &[u8]) {
     static WORLDS: OnceLock<Vec<World>> = OnceLock::new();
     let worlds = WORLDS.get_or_init(|| {
         // A target that cannot begin must fail.
@@ -174,7 +170,7 @@ fn run(input: &[u8]) {
     right(read(), bearable);
 }
 
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     let of = |code: u8, changes: &[[u8; CHANGE]]| [&[code][..], changes.as_flattened()].concat();
     vec![
         of(0, &[[0, 1, 0, 16, 9, 0]]),

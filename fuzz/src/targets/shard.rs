@@ -7,8 +7,6 @@ use kiln_store::{
     MemoryBackend, ShardInfo, ShardReader, ShardWriter, StoreError, SumKind, checksum, checksums,
 };
 
-use crate::Target;
-
 /// Bytes of the header block; its last four are its checksum.
 const HEADER: usize = 4096;
 /// Longer reads would only test the allocator.
@@ -62,9 +60,7 @@ fn read_all(backend: &MemoryBackend) -> Result<(), StoreError> {
     Ok(())
 }
 
-pub const TARGET: Target = Target { name: "shard", run, seeds };
-
-fn run(input: &[u8]) {
+pub fn run(input: &[u8]) {
     static VALID: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     let valid = VALID.get_or_init(|| SumKind::ALL.map(|kind| valid(kind).unwrap_or_default()));
     assert!(valid.iter().all(|bytes| !bytes.is_empty()));
@@ -116,7 +112,7 @@ fn read_sealed(backend: &MemoryBackend) -> Result<(), StoreError> {
 }
 
 /// A mode, and patches of header, data, table and trailer.
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     vec![
         vec![0],
         vec![2, 48, 0, 2, 60, 0, 128],

@@ -2,11 +2,7 @@
 
 use kiln_code::CodeSpec;
 
-use crate::Target;
-
-pub const TARGET: Target = Target { name: "spec", run, seeds };
-
-fn run(input: &[u8]) {
+pub fn run(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     match text.parse::<CodeSpec>() {
         Ok(spec) => {
@@ -18,7 +14,7 @@ fn run(input: &[u8]) {
 }
 
 /// The rows of the table of codes, and a few with parameters.
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     let families = kiln_code::CODES.iter().map(|family| format!("{}:4+2", family.name));
     let more = ["rs:10+4,matrix=cauchy", "clay:10+4,d=13", "lrc:12+2+2", "rep:3", "xor:2+1"];
     families.chain(more.map(str::to_owned)).map(String::into_bytes).collect()

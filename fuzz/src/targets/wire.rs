@@ -8,8 +8,6 @@ use kiln_net::agent::{Action, Agent, Disk, Event, Limits, PeerInfo};
 use kiln_net::proto::{Frame, HEADER, Header, Message};
 use kiln_store::check_name;
 
-use crate::Target;
-
 const SESSION: u64 = 42;
 
 /// Checksums would keep a fuzzer out: they are set right before the frame is parsed.
@@ -33,9 +31,7 @@ fn frame(bytes: &[u8], session: u64) -> Option<(Frame, usize)> {
     Some((frame, all))
 }
 
-pub const TARGET: Target = Target { name: "wire", run, seeds };
-
-fn run(bytes: &[u8]) {
+pub fn run(bytes: &[u8]) {
     // As it comes.
     if let Some(head) = bytes.first_chunk::<HEADER>() {
         let _ = Header::parse(head, 0);
@@ -62,7 +58,7 @@ fn run(bytes: &[u8]) {
 }
 
 /// A greeting, and what may follow it.
-fn seeds() -> Vec<Vec<u8>> {
+pub fn seeds() -> Vec<Vec<u8>> {
     let hello = Message::Hello { lowest: 1, highest: 1, place: String::new() };
     let hello = Frame::new(0, hello).encode(0);
     let after = |message: Message| [&hello[..], &Frame::new(7, message).encode(SESSION)].concat();
