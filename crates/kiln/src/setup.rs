@@ -22,6 +22,7 @@ pub mod volumes;
 pub mod buckets;
 pub mod logs;
 
+use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -341,6 +342,24 @@ pub fn open_together(most: usize) -> usize {
 /// The path in a variable of the environment; an empty one is not set.
 pub fn variable(name: &str) -> Option<PathBuf> {
     std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from)
+}
+
+/// Listens on an address. One that other machines reach must be `safe`, or the failure says what
+/// to give: a certificate, or `instead`.
+///
+/// # Errors
+/// [`Failure::Flag`]; the address cannot be listened on.
+pub fn listener(listen: &str, safe: bool, instead: &str) -> Result<TcpListener, Failure> {
+    let failed = |source| Failure::Io { action: "listen on", path: listen.into(), source };
+    let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(failed)?.collect();
+    if !safe && !addresses.iter().all(|address| address.ip().is_loopback()) {
+        let problem = format!(
+            "{listen} serves other machines, without encryption; give --tls-certificate and \
+             --tls-key, {instead}"
+        );
+        return Err(Failure::Flag { flag: "--listen", problem });
+    }
+    TcpListener::bind(&addresses[..]).map_err(failed)
 }
 
 /// The code that a spec or a Ceph profile names; `order=` may name a file.

@@ -8,12 +8,12 @@ use kiln_net::agent::Limits;
 use kiln_net::{AgentSetup, ClusterKey, DEFAULT_PORT, serve};
 use kiln_store::Backend;
 use kiln_stripe::names;
-use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::monitor::Monitor;
-use crate::print::Stream;
+use crate::print::{Stream, is_null};
 use crate::setup::{AgentParts, Setup, fresh_run};
 
 const EXAMPLES: &str = "\
@@ -74,15 +74,6 @@ pub struct Agent {
     init: bool,
 }
 
-/// Line on standard output.
-#[derive(Serialize)]
-struct Started {
-    address: String,
-    name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<String>,
-}
-
 impl Agent {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         if self.init {
@@ -126,18 +117,16 @@ impl Agent {
             None => None,
         };
         let scheme = if plain { "kiln+plain" } else { "kiln" };
-        let started = Started {
-            address: format!("{scheme}://{}/{name}", serving.address()),
-            name,
-            metrics: monitor
-                .as_ref()
-                .map(|monitor| format!("http://{}/metrics", monitor.address())),
+        let address = format!("{scheme}://{}/{name}", serving.address());
+        let url = monitor.as_ref().map(|monitor| format!("http://{}/metrics", monitor.address()));
+        let started = fields! {
+            address: &address,
+            name: name,
+            #[serde(skip_serializing_if = "is_null")]
+            metrics: url,
         };
-        match setup.json {
-            true => Stream::Stdout.json(&started)?,
-            false => Stream::Stdout.text(&format!("serving {}\n", started.address))?,
-        }
-        tracing::info!(address = started.address, "agent started");
+        setup.answer(&started, || format!("serving {address}\n"))?;
+        tracing::info!(address, "agent started");
         let why = until_told().await;
         tracing::info!(why, "agent ends");
         Ok(Exit::Done)

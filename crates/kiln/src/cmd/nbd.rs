@@ -1,6 +1,5 @@
 //! `kiln nbd`
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,14 +7,14 @@ use std::sync::Arc;
 use clap::Args;
 use kiln_nbd::{About, Change, Errno, Export, Listener, Server};
 use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
-use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};
 use crate::cmd::agent;
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::monitor::{Metrics, Monitor};
-use crate::print::{Stream, warning_line};
-use crate::setup::{PoolFlags, Setup, volumes};
+use crate::print::{Stream, is_null, warning_line};
+use crate::setup::{PoolFlags, Setup, listener, volumes};
 use crate::sizes;
 
 const EXAMPLES: &str = "\
@@ -97,21 +96,6 @@ pub struct Nbd {
     pool: PoolFlags,
 }
 
-/// Line on standard output.
-#[derive(Serialize)]
-struct Started {
-    uri: String,
-    size: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Ended {
-    volume: String,
-    status: VolumeStatus,
-}
-
 /// A volume as clients see it.
 struct Served {
     running: Running,
@@ -164,12 +148,9 @@ fn errno(error: &VolumeError) -> Errno {
 
 impl Nbd {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        let tls = match (&self.tls_certificate, &self.tls_key) {
-            (Some(certificate), Some(key)) => {
-                Some(kiln_nbd::tls(certificate, key, self.tls_clients.as_deref())?)
-            }
-            _ => None,
-        };
+        let files = self.tls_certificate.as_ref().zip(self.tls_key.as_ref());
+        let clients = self.tls_clients.as_deref();
+        let tls = files.map(|(pem, key)| kiln_nbd::tls(pem, key, clients)).transpose()?;
         // Before the volume is taken from another client.
         let (listener, place, _socket) = self.listener(tls.is_some())?;
         allow_open_files();
@@ -203,14 +184,15 @@ impl Nbd {
         };
         let metrics =
             monitor.as_ref().map(|monitor| format!("http://{}/metrics", monitor.address()));
-        match setup.json {
-            true => Stream::Stdout.json(&Started { uri, size, metrics })?,
-            false => {
-                let metrics = metrics.map_or(String::new(), |url| format!(", metrics at {url}"));
-                let size = sizes::show(size);
-                Stream::Stdout.text(&format!("serving {uri} ({size}){metrics}\n"))?;
-            }
-        }
+        let also = metrics.as_ref().map_or(String::new(), |url| format!(", metrics at {url}"));
+        let line = format!("serving {uri} ({}){also}\n", sizes::show(size));
+        let started = fields! {
+            uri: uri,
+            size: size,
+            #[serde(skip_serializing_if = "is_null")]
+            metrics: metrics,
+        };
+        setup.answer(&started, || line)?;
         runtime.block_on(agent::until_told());
         drop((monitor, runtime));
         server.end();
@@ -220,7 +202,7 @@ impl Nbd {
             None => return Err(VolumeError::Usage { what: "a client disconnected".into() }.into()),
         }
         if setup.json {
-            Stream::Stdout.json(&Ended { volume: self.volume, status })?;
+            Stream::Stdout.json(&fields! { volume: self.volume, status: status })?;
         }
         Ok(Exit::Done)
     }
@@ -237,17 +219,8 @@ impl Nbd {
             return Ok((Listener::Unix(listener), path.display().to_string(), Some(file)));
         }
         let listen = self.listen.as_deref().unwrap_or("127.0.0.1:10809");
+        let listener = listener(listen, encrypted || self.insecure, "or --insecure")?;
         let failed = |source| Failure::Io { action: "listen on", path: listen.into(), source };
-        let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(failed)?.collect();
-        let near = addresses.iter().all(|address| address.ip().is_loopback());
-        if !near && !encrypted && !self.insecure {
-            let problem = format!(
-                "{listen} serves other machines, without encryption; give --tls-certificate and \
-                 --tls-key, or --insecure"
-            );
-            return Err(Failure::Flag { flag: "--listen", problem });
-        }
-        let listener = TcpListener::bind(&addresses[..]).map_err(failed)?;
         let place = listener.local_addr().map_err(failed)?.to_string();
         Ok((Listener::Tcp(listener), place, None))
     }

@@ -1,20 +1,19 @@
 //! `kiln serve`
 
-use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use kiln_gate::{Counts, Limits, Server};
 use kiln_stripe::HedgeCounts;
-use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::cmd::agent;
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::monitor::{MetricFamily, Metrics, Monitor};
-use crate::print::{Stream, warning_line};
-use crate::setup::{PoolFlags, Setup, buckets};
+use crate::print::{is_null, warning_line};
+use crate::setup::{PoolFlags, Setup, buckets, listener};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -84,14 +83,6 @@ struct S3 {
     pool: PoolFlags,
 }
 
-/// Line on standard output.
-#[derive(Serialize)]
-struct Started {
-    url: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metrics: Option<String>,
-}
-
 impl Serve {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         match self.protocol {
@@ -102,7 +93,9 @@ impl Serve {
 
 impl S3 {
     fn run(self, setup: &Setup) -> Result<Exit, Failure> {
-        let listener = self.listener()?;
+        let instead = "put a proxy with TLS before it, or give --insecure";
+        let safe = self.insecure || self.tls_certificate.is_some();
+        let listener = listener(&self.listen, safe, instead)?;
         agent::log_to_stderr(setup.json);
         let gate = Arc::new(buckets::gate_to_serve(&self.pool, setup)?);
         let beside = setup.background();
@@ -128,10 +121,13 @@ impl S3 {
             };
             let metrics = monitor.as_ref().map(|monitor| format!("http://{}", monitor.address()));
             let also = metrics.as_ref().map_or(String::new(), |at| format!(", metrics at {at}"));
-            match setup.json {
-                true => Stream::Stdout.json(&Started { url, metrics })?,
-                false => Stream::Stdout.text(&format!("serving {url}{also}\n"))?,
-            }
+            let line = format!("serving {url}{also}\n");
+            let started = fields! {
+                url: url,
+                #[serde(skip_serializing_if = "is_null")]
+                metrics: metrics,
+            };
+            setup.answer(&started, || line)?;
             tokio::select! {
                 _ = agent::until_told() => {}
                 () = self.renew(&server) => {}
@@ -143,10 +139,8 @@ impl S3 {
     }
 
     fn tls(&self) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {
-        match (&self.tls_certificate, &self.tls_key) {
-            (Some(certificate), Some(key)) => Ok(Some(kiln_nbd::tls(certificate, key, None)?)),
-            _ => Ok(None),
-        }
+        let files = self.tls_certificate.as_ref().zip(self.tls_key.as_ref());
+        Ok(files.map(|(pem, key)| kiln_nbd::tls(pem, key, None)).transpose()?)
     }
 
     /// Reads the certificate again at each SIGHUP; never ends.
@@ -163,22 +157,6 @@ impl S3 {
                 Err(error) => warning_line(&format!("certificate: the old one stays ({error})")),
             }
         }
-    }
-
-    fn listener(&self) -> Result<TcpListener, Failure> {
-        let failed =
-            |source| Failure::Io { action: "listen on", path: self.listen.clone().into(), source };
-        let addresses: Vec<SocketAddr> = self.listen.to_socket_addrs().map_err(failed)?.collect();
-        let near = addresses.iter().all(|address| address.ip().is_loopback());
-        if !near && !self.insecure && self.tls_certificate.is_none() {
-            let problem = format!(
-                "{} serves other machines, without encryption; give --tls-certificate and \
-                 --tls-key, put a proxy with TLS before it, or give --insecure",
-                self.listen
-            );
-            return Err(Failure::Flag { flag: "--listen", problem });
-        }
-        TcpListener::bind(&addresses[..]).map_err(failed)
     }
 }
 
