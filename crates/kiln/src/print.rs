@@ -269,38 +269,3 @@ pub fn pace(bytes: u64, seconds: f64) -> String {
         false => format!("{seconds:.2} s"),
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tables_align() {
-        let rows = vec![vec!["a".into(), "10".into()], vec!["long".into(), "5".into()]];
-        assert_eq!(table(&["name", "n"], &rows), "name   n\na     10\nlong   5\n");
-    }
-
-    #[test]
-    fn many_damages_become_one_line() {
-        let damage = |index, stripe| Damage { index, stripe, reason: "corrupt".into() };
-        let mut list: Vec<Damage> = (0..712).map(|stripe| damage(Some(3), Some(stripe))).collect();
-        list.push(damage(Some(4), Some(8)));
-        list.push(damage(None, None));
-        let text = damages(&list, 800);
-        let lines: Vec<&str> = text.lines().map(str::trim).collect();
-        let summed = "shard 3: 712 damaged stripes, 0 to 711";
-        let few = ["corrupt", summed, "shard 4, stripe 8: corrupt", "and 86 more damaged places"];
-        assert_eq!(lines, few);
-    }
-
-    #[test]
-    fn a_message_is_one_line() {
-        assert_eq!(flat("a\nb\tc"), "a b c");
-    }
-
-    #[test]
-    fn words_wrap() {
-        let text = wrapped(&"word ".repeat(40), "  ");
-        assert!(text.lines().all(|line| line.len() <= 78 && line.starts_with("  word")));
-    }
-}

@@ -90,35 +90,14 @@ impl Opened {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Mutex;
-
-    use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PutRequest};
-    use kiln_store::MemoryBackend;
+    use kiln_pool::{PutRequest, example_pool};
     use kiln_stripe::{Settings, Silent, StreamSource};
 
     use super::*;
 
-    fn pool() -> Pool {
-        let disks = Mutex::new(BTreeMap::new());
-        let mut config = PoolConfig::new([1; 16], "demo", Policy::for_code("rs:2+1").unwrap());
-        for id in ["a", "b", "c"] {
-            config.node.push(NodeConfig::new(id, &format!("memory://{id}")));
-        }
-        let open = |node: &NodeConfig| {
-            let mut disks = disks.lock().unwrap();
-            let disk = disks.entry(node.id.clone()).or_insert_with(|| {
-                let disk: Arc<dyn kiln_store::Backend> = Arc::new(MemoryBackend::new());
-                disk
-            });
-            Ok(Arc::clone(disk))
-        };
-        Pool::create(config, &open).unwrap()
-    }
-
     #[test]
     fn manifests_are_kept_and_the_files_of_those_read_lately() {
-        let pool = pool();
+        let pool = example_pool().unwrap();
         let bytes: Vec<u8> = (0..100_000u32).map(|i| (i * 7 % 251) as u8).collect();
         let put = PutRequest { name: "numbers", run: [2; 16], now_ms: 0, replace: false };
         pool.put(&put, &mut StreamSource::new(&bytes[..]), &Settings::new(&Silent)).unwrap();

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::print::table;
 use crate::setup::{Folders, Setup, local};
 use crate::sizes;
@@ -36,32 +37,6 @@ pub struct Inspect {
     object: Option<String>,
 }
 
-/// The answer, as scripts get it.
-#[derive(Serialize)]
-struct Answer {
-    objects: Vec<SetReport>,
-    files: Vec<FileReport>,
-}
-
-/// Header of one shard file, in its order.
-#[derive(Serialize)]
-struct FileReport {
-    file: String,
-    object: String,
-    spec: String,
-    run: String,
-    index: u16,
-    k: u16,
-    n: u16,
-    alpha: u32,
-    sub_chunk: u32,
-    segment_stripes: u32,
-    checksums: &'static str,
-    size: Option<u64>,
-    state: &'static str,
-    damage: Option<String>,
-}
-
 impl Inspect {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let is_file = |path: &PathBuf| local(path).is_ok_and(Path::is_file);
@@ -74,14 +49,10 @@ impl Inspect {
                 self.object.as_deref(),
             )?,
         };
-        let files: Vec<FileReport> =
-            files.iter().map(|path| file(path)).collect::<Result<_, _>>()?;
-        let answer = Answer { objects, files };
-        setup.answer(&answer, || {
-            let objects = answer.objects.iter().map(object_text);
-            let texts: Vec<String> = objects.chain(answer.files.iter().map(file_text)).collect();
-            texts.join("\n")
-        })
+        let files = files.iter().map(|path| file(path)).collect::<Result<Vec<_>, _>>()?;
+        let (texts, files): (Vec<String>, Vec<_>) = files.into_iter().unzip();
+        let texts: Vec<String> = objects.iter().map(object_text).chain(texts).collect();
+        setup.answer(&fields! { objects: objects, files: files }, || texts.join("\n"))
     }
 }
 
@@ -100,7 +71,8 @@ fn objects(folders: &Folders, object: Option<&str>) -> Result<Vec<SetReport>, Fa
     names.iter().map(|name| Ok(discover_any(nodes, Some(name))?.report())).collect()
 }
 
-fn file(path: &Path) -> Result<FileReport, Failure> {
+/// Header of one shard file, in words and as scripts get it.
+fn file(path: &Path) -> Result<(String, impl Serialize), Failure> {
     let path = local(path)?;
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
     let name = path.file_name().and_then(|name| name.to_str()).ok_or_else(|| {
@@ -110,11 +82,32 @@ fn file(path: &Path) -> Result<FileReport, Failure> {
     let backend = FileBackend::open(folder.unwrap_or(Path::new(".")))?;
     let reader = ShardReader::open(&backend, name)?;
     let info = reader.info();
-    Ok(FileReport {
+    let run = kiln_stripe::names::hex(&info.run);
+    let state = match reader.state() {
+        ShardState::Complete => "complete",
+        ShardState::NoTrailer => "trailer missing or damaged",
+        ShardState::NoHeader => "header damaged",
+    };
+    let sub_chunk = sizes::show(info.sub_chunk.into());
+    let size = reader.size().map_or("unknown (streamed, no trailer)".into(), sizes::show);
+    let mut text = lines(&[
+        ("file", path.display().to_string()),
+        ("object", info.object.clone()),
+        ("size", size),
+        ("shard", format!("{} of {}, {}", info.index, info.n, suffices(&info.spec, info.k))),
+        ("code", info.spec.clone()),
+        ("run", run.clone()),
+        ("sub-chunk", format!("{sub_chunk} ({} a chunk)", info.alpha)),
+        ("state", state.to_owned()),
+    ]);
+    if let Some(damage) = reader.damage() {
+        text += &format!("{damage}\n");
+    }
+    let report = fields! {
         file: path.display().to_string(),
         object: info.object.clone(),
         spec: info.spec.clone(),
-        run: kiln_stripe::names::hex(&info.run),
+        run: run,
         index: info.index,
         k: info.k,
         n: info.n,
@@ -123,13 +116,10 @@ fn file(path: &Path) -> Result<FileReport, Failure> {
         segment_stripes: info.segment_stripes,
         checksums: info.sums.name(),
         size: reader.size(),
-        state: match reader.state() {
-            ShardState::Complete => "complete",
-            ShardState::NoTrailer => "trailer missing or damaged",
-            ShardState::NoHeader => "header damaged",
-        },
+        state: state,
         damage: reader.damage().map(str::to_owned),
-    })
+    };
+    Ok((text, report))
 }
 
 fn object_text(report: &SetReport) -> String {
@@ -171,33 +161,12 @@ fn object_text(report: &SetReport) -> String {
 }
 
 /// Returns how many shards are enough; an unknown code counts as MDS.
-fn suffices(report: &FileReport) -> String {
-    let codec = report.spec.parse().and_then(|spec| Codec::new(&spec));
+fn suffices(spec: &str, k: u16) -> String {
+    let codec = spec.parse().and_then(|spec| Codec::new(&spec));
     match codec.map(|codec| (codec.is_mds(), codec.margin(&[]))) {
         Ok((false, margin)) => format!("any {margin} may be lost"),
-        _ => format!("any {} suffice", report.k),
+        _ => format!("any {k} suffice"),
     }
-}
-
-fn file_text(report: &FileReport) -> String {
-    let size = report.size.map_or("unknown (streamed, no trailer)".into(), sizes::show);
-    let mut text = lines(&[
-        ("file", report.file.clone()),
-        ("object", report.object.clone()),
-        ("size", size),
-        ("shard", format!("{} of {}, {}", report.index, report.n, suffices(report))),
-        ("code", report.spec.clone()),
-        ("run", report.run.clone()),
-        (
-            "sub-chunk",
-            format!("{} ({} a chunk)", sizes::show(report.sub_chunk.into()), report.alpha),
-        ),
-        ("state", report.state.to_owned()),
-    ]);
-    if let Some(damage) = &report.damage {
-        text += &format!("{damage}\n");
-    }
-    text
 }
 
 fn lines(pairs: &[(&str, String)]) -> String {

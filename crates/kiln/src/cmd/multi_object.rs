@@ -9,6 +9,7 @@ use kiln_store::ReadMode;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::print::{Stream, count, error_line};
 use crate::setup::{Folders, Setup, local};
 
@@ -36,13 +37,6 @@ struct Row<R> {
     report: Option<R>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-}
-
-/// All of them.
-#[derive(Serialize)]
-struct Answer<R> {
-    objects: Vec<Row<R>>,
-    seconds: f64,
 }
 
 /// Bare chunks do not say which objects they are of.
@@ -145,7 +139,7 @@ pub fn each<R: Serialize>(
             rows.push(Row { below, object, exit: exit as u8, report, error });
         }
     }
-    setup.report(&Answer { objects: rows, seconds: setup.seconds() }, || {
+    setup.report(&fields! { objects: rows, seconds: setup.seconds() }, || {
         let all = count(groups.len() as u64, "object");
         match bad {
             0 => format!("{all}; nothing is wrong\n"),

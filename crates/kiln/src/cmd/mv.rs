@@ -6,10 +6,10 @@ use clap::Args;
 use kiln_folders::{Folders, attributes_in, folders_of};
 use kiln_pool::PutReport;
 use kiln_stripe::PoolError;
-use serde::Serialize;
 
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::print::count;
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::local_tree::{joined, split};
@@ -54,13 +54,6 @@ pub struct Mv {
     pool: PoolFlags,
 }
 
-#[derive(Serialize)]
-struct Report {
-    moved: u64,
-    bytes: u64,
-    seconds: f64,
-}
-
 impl Mv {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let pool = self.pool.open(setup)?;
@@ -86,7 +79,7 @@ impl Mv {
             return Err(PoolError::NoObject { name: format!("{from}/") }.into());
         }
         let new = |name: &str| format!("{to}{}", &name[from.len()..]);
-        let mut report = Report { moved: 0, bytes: 0, seconds: 0.0 };
+        let (mut moved, mut bytes) = (0, 0);
         let (mut made, mut entries) = (BTreeSet::new(), Entries::new());
         let mut told = transfer::Report::default();
         for name in tree.objects.keys().filter(is_moved) {
@@ -98,8 +91,8 @@ impl Mv {
                         let entry = entry.at_version(put.version, put.created_ms).with_link(link);
                         add_entry(&mut entries, &to, entry);
                     }
-                    report.bytes += put.size;
-                    report.moved += 1;
+                    bytes += put.size;
+                    moved += 1;
                 }
                 Err(failure) if !self.recursive => return Err(failure),
                 Err(failure) => told.fail(name, &failure),
@@ -113,16 +106,16 @@ impl Mv {
             if let Some(own) = transfer.take_entry(from, &mut told)? {
                 add_entry(&mut entries, &to, own);
             }
-            report.moved += tree.folders_in(from).len() as u64;
+            moved += tree.folders_in(from).len() as u64;
         }
         transfer.add_attributes(entries, &mut told);
         if self.recursive && told.is_whole() {
             let gone = tree.folders_in(from).into_iter().map(|folder| attributes_in(folder));
             transfer.remove(&gone.collect::<Vec<_>>(), &mut told);
         }
-        report.seconds = setup.seconds();
         setup.observer.finish();
-        setup.report(&report, || format!("{} moved\n", count(report.moved, "object")))?;
+        let report = fields! { moved: moved, bytes: bytes, seconds: setup.seconds() };
+        setup.report(&report, || format!("{} moved\n", count(moved, "object")))?;
         told.end_quietly(setup)
     }
 

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_files::discover;
 use kiln_store::ReadMode;
-use kiln_stripe::{EncodeReport, PoolError};
-use serde::Serialize;
+use kiln_stripe::PoolError;
 use uuid::Uuid;
 
 use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::{Stream, count, pace};
+use crate::fields;
+use crate::print::{count, is_null, pace};
 use crate::setup::{self, Folders, Setup};
 use crate::sizes;
 
@@ -52,17 +52,6 @@ pub struct Recode {
     lower_safety: bool,
 }
 
-#[derive(Serialize)]
-struct Report<'a> {
-    object: &'a str,
-    from: String,
-    to: String,
-    bytes_read: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    encode: Option<EncodeReport>,
-    seconds: f64,
-}
-
 impl Recode {
     pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
         let codec = setup::codec(&self.to)?;
@@ -85,25 +74,28 @@ impl Recode {
         let (encode, bytes_read) = outcome?.unzip();
         let (from, to) = (set.codec().spec().to_string(), codec.spec().to_string());
         let (object, bytes_read) = (set.object(), bytes_read.unwrap_or(0));
-        let report = Report { object, from, to, bytes_read, encode, seconds: setup.seconds() };
-        if setup.json {
-            Stream::Stdout.json(&report)?;
-        } else if !setup.quiet {
-            Stream::Stdout.text(&text(&report, set.size()))?;
-        }
-        Ok(Exit::Done)
+        let seconds = setup.seconds();
+        let text = match &encode {
+            None => format!("{object} is in {to} already\n"),
+            Some(encode) => {
+                let shards = count(encode.shards.len() as u64, "shard");
+                let (read, written) = (sizes::show(bytes_read), sizes::show(encode.bytes_written));
+                let (margin, pace) = (encode.margin, pace(set.size(), seconds));
+                format!(
+                    "{object} recoded from {from} to {to}: {shards}; any {margin} may be lost\n\
+                     {read} read, {written} written; {pace}\n"
+                )
+            }
+        };
+        let report = fields! {
+            object: object,
+            from: from,
+            to: to,
+            bytes_read: bytes_read,
+            #[serde(skip_serializing_if = "is_null")]
+            encode: encode,
+            seconds: seconds,
+        };
+        setup.report(&report, || text)
     }
-}
-
-fn text(report: &Report<'_>, size: u64) -> String {
-    let Report { object, from, to, bytes_read, seconds, .. } = report;
-    let Some(encode) = &report.encode else { return format!("{object} is in {to} already\n") };
-    let shards = count(encode.shards.len() as u64, "shard");
-    let (read, written) = (sizes::show(*bytes_read), sizes::show(encode.bytes_written));
-    let margin = encode.margin;
-    format!(
-        "{object} recoded from {from} to {to}: {shards}; any {margin} may be lost\n\
-         {read} read, {written} written; {}\n",
-        pace(size, *seconds)
-    )
 }

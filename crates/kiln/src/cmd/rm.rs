@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use clap::Args;
 use kiln_pool::{MAX_TOGETHER, Pool};
 use kiln_stripe::{Observer, PoolError};
-use serde::Serialize;
 
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::print::count;
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::refuse_reserved;
@@ -41,11 +41,6 @@ pub struct Rm {
 
     #[command(flatten)]
     pool: PoolFlags,
-}
-
-#[derive(Serialize)]
-struct Report {
-    removed: Vec<String>,
 }
 
 impl Rm {
@@ -91,7 +86,7 @@ impl Rm {
             return Err(first.into());
         }
         let objects = count(removed.len() as u64, "object");
-        setup.report(&Report { removed }, || format!("{objects} removed\n"))
+        setup.report(&fields! { removed: removed }, || format!("{objects} removed\n"))
     }
 }
 

@@ -57,33 +57,3 @@ pub fn to_file(pool: &str) -> Option<OsString> {
 pub fn path_of(inside: &str) -> PathBuf {
     to_file(inside).unwrap_or_else(|| inside.into()).into()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_name_comes_back() {
-        let names: [&[u8]; 8] = [
-            b"plain",
-            b"",
-            b"caf\xe9",
-            "caf\u{e9} \u{1f600}".as_bytes(),
-            b"\xff\xfe\x80",
-            b"\xe2\x82",
-            "\u{ef80}\u{efff}\u{ef7f}\u{f000}".as_bytes(),
-            b"\xee\xbe\x80\xee\xbe",
-        ];
-        for bytes in names {
-            let name = OsStr::from_bytes(bytes);
-            let pool = to_pool(name);
-            assert_eq!(to_file(&pool).as_deref(), Some(name), "{pool:?}");
-            let is_plain = !pool.chars().any(|character| byte_of(character).is_some());
-            assert_eq!(OsStr::new(&pool) == name, is_plain, "{pool:?}");
-        }
-        // Other spellings of a name are no names of files.
-        for pool in ["\u{efc3}\u{efa9}", "a\u{efee}\u{efbd}\u{efbf}"] {
-            assert_eq!(to_file(pool), None, "{pool:?}");
-        }
-    }
-}

@@ -57,7 +57,7 @@ impl Drop for Agent {
 fn create<'a>(rig: &Rig, places: impl Iterator<Item = &'a str>) {
     let node = |(at, place)| format!("--node {place},id=n{at}");
     let nodes: Vec<String> = places.enumerate().map(node).collect();
-    rig.kiln(&format!("pool create -c rs:4+2 {}", nodes.join(" "))).ok();
+    rig.exits(0, &format!("pool create -c rs:4+2 {}", nodes.join(" ")));
 }
 
 /// A pool of six folders in one HDFS.
@@ -104,13 +104,13 @@ fn a_put_asks_few_times() {
         // What is there already is refused before anything is written.
         ("put data folder/two", 5, 76),
     ] {
-        rig.kiln(put).code(code);
+        rig.exits(code, put);
         let (counts, all) = asked(&hdfs);
         assert!(all <= most, "{put}: {all} requests, {counts:?}");
         assert_eq!((code != 0), !counts.contains_key("CREATE"), "{put}: {counts:?}");
     }
     for name in ["a", "b", "folder/one", "folder/two"] {
-        rig.kiln(&format!("get {name} -o back --force -q")).ok();
+        rig.exits(0, &format!("get {name} -o back --force -q"));
         assert!(rig.read("back") == bytes, "{name}");
     }
     // The logs of changes have one block each, however many changes there were.
@@ -139,18 +139,18 @@ fn agents_bring_back_what_hdfs_moved() {
 
 fn is_brought_back(rig: &Rig, hdfs: &fake::Fake) {
     let bytes = data(rig);
-    rig.kiln("put data a").ok();
+    rig.exits(0, "put data a");
     let moved = hdfs.state().astray("/d1", Some(".kiln"));
     assert!(moved > 0);
-    rig.kiln("get a -o back -q").ok();
+    rig.exits(0, "get a -o back -q");
     assert!(rig.read("back") == bytes);
-    let dry = rig.kiln("scrub --dry-run --json").code(1).json();
+    let dry = rig.json(1, "scrub --dry-run --json");
     assert_eq!((&dry["astray"], &dry["damaged"]), (&moved.into(), &0.into()), "{dry}");
     assert_eq!(hdfs.state().astray("/d1", None), moved);
-    let said = rig.kiln("scrub").ok().stdout;
+    let said = rig.exits(0, "scrub");
     assert!(said.contains(&format!("{moved} file")) && said.contains("brought back"), "{said}");
     assert_eq!(hdfs.state().astray("/d1", None), 0);
-    assert!(rig.kiln("scrub --json").ok().json()["astray"].is_null());
-    rig.kiln("get a -o back --force -q").ok();
+    assert!(rig.json(0, "scrub --json")["astray"].is_null());
+    rig.exits(0, "get a -o back --force -q");
     assert!(rig.read("back") == bytes);
 }

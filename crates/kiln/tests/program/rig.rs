@@ -1,9 +1,8 @@
 //! Furniture of the tests: a temporary place, and the program.
 
 use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
@@ -17,68 +16,42 @@ pub fn program() -> Command {
     command
 }
 
-/// Outcome of a run of the program.
-pub struct Ended {
-    pub code: i32,
-    pub stdout: String,
-    pub stderr: String,
-}
-
-impl Ended {
-    fn new(output: Output) -> Ended {
-        Ended {
-            code: output.status.code().unwrap_or(-1),
-            stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
-            stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-
-    /// Expects success.
-    #[track_caller]
-    pub fn ok(self) -> Ended {
-        self.code(0)
-    }
-
-    /// Expects an exit code.
-    #[track_caller]
-    pub fn code(self, code: i32) -> Ended {
-        assert_eq!(self.code, code, "stdout: {}\nstderr: {}", self.stdout, self.stderr);
-        self
-    }
-
-    /// The JSON report.
-    #[track_caller]
-    pub fn json(&self) -> Value {
-        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {}", self.stdout))
-    }
-}
-
 /// A temporary folder in which the program runs.
-pub struct Rig {
-    folder: TempDir,
-}
+pub struct Rig(TempDir);
 
 impl Rig {
     pub fn new() -> Rig {
-        Rig { folder: TempDir::new().unwrap() }
+        Rig(TempDir::new().unwrap())
     }
 
     /// A path in the folder.
-    pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.folder.path().join(name)
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 
     /// The program, ready to run in the folder; words are split at blanks.
     fn command(&self, words: &str) -> Command {
         let mut command = program();
-        command.args(words.split_whitespace()).current_dir(self.folder.path());
+        command.args(words.split_whitespace()).current_dir(self.0.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
-    /// Runs the program.
-    pub fn kiln(&self, words: &str) -> Ended {
-        Ended::new(self.command(words).output().unwrap())
+    /// Runs the program, which must end with this code; returns what it printed.
+    #[track_caller]
+    pub fn exits(&self, code: i32, words: &str) -> String {
+        let ended = self.command(words).output().unwrap();
+        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(code), "stdout: {said}\nstderr: {errors}");
+        said
+    }
+
+    /// As [`Rig::exits`], for its JSON report.
+    #[track_caller]
+    pub fn json(&self, code: i32, words: &str) -> Value {
+        let said = self.exits(code, words);
+        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
     }
 
     /// Starts the program; what it logs is not looked at.
@@ -86,13 +59,7 @@ impl Rig {
         self.command(words).stderr(Stdio::null()).spawn().unwrap()
     }
 
-    pub fn read(&self, name: impl AsRef<Path>) -> Vec<u8> {
-        let path = self.path(name);
-        fs::read(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
-}
-
-/// Prints past the capture of the test harness: skips and seeds must not go unseen.
-pub fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
 }

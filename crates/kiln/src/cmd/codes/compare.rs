@@ -6,6 +6,7 @@ use kiln_code::{CODES, CodeSpec, Codec};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
+use crate::fields;
 use crate::print::{table, wrapped};
 use crate::setup::Setup;
 
@@ -13,15 +14,6 @@ use crate::setup::Setup;
 const DATA_BYTES: usize = 16 << 20;
 /// Time for which each code is measured.
 const MEASURED: Duration = Duration::from_millis(100);
-
-#[derive(Serialize)]
-struct Comparison {
-    k: usize,
-    m: usize,
-    codes: Vec<Row>,
-    /// Families that have no code of these numbers.
-    impossible: Vec<Impossible>,
-}
 
 /// One code. Operations are for each byte of data.
 #[derive(Serialize)]
@@ -38,12 +30,6 @@ struct Row {
     encode_bytes_per_second: f64,
 }
 
-#[derive(Serialize)]
-struct Impossible {
-    family: &'static str,
-    reason: String,
-}
-
 /// Compares all families at these chunk numbers.
 pub fn run(numbers: &str, setup: &Setup) -> Result<Exit, Failure> {
     let pair = numbers.split_once('+').and_then(|(k, m)| Some((k.parse().ok()?, m.parse().ok()?)));
@@ -53,19 +39,20 @@ pub fn run(numbers: &str, setup: &Setup) -> Result<Exit, Failure> {
     };
     // Reed-Solomon exists for all k and m that any family supports.
     CodeSpec::of_family("rs", k, m)?;
-    let mut report = Comparison { k, m, codes: Vec::new(), impossible: Vec::new() };
+    let (mut rows, mut impossible, mut reasons) = (Vec::new(), Vec::new(), String::new());
     for family in CODES {
         let codec = CodeSpec::of_family(family.name, k, m).and_then(|spec| Codec::new(&spec));
         match codec {
-            Ok(codec) => report.codes.push(row(&codec, setup.seed)?),
+            Ok(codec) => rows.push(row(&codec, setup.seed)?),
             Err(error) => {
-                let reason = error.to_string();
-                report.impossible.push(Impossible { family: family.name, reason });
+                reasons += &wrapped(&error.to_string(), "  ");
+                impossible.push(fields! { family: family.name, reason: error.to_string() });
             }
         }
     }
-    let choices = super::choices()?;
-    setup.answer(&report, || text(&report) + "\n" + &choices)
+    let text = text(&rows) + &reasons + "\n" + &super::choices()?;
+    // Families that have no code of these numbers are named beside the others.
+    setup.answer(&fields! { k: k, m: m, codes: rows, impossible: impossible }, || text)
 }
 
 fn row(codec: &Codec, seed: u64) -> Result<Row, Failure> {
@@ -104,9 +91,8 @@ fn encode_speed(codec: &Codec) -> Result<f64, Failure> {
     Ok((shape.k * chunk) as f64 / fastest.as_secs_f64().max(1e-9))
 }
 
-fn text(report: &Comparison) -> String {
-    let rows: Vec<Vec<String>> = report
-        .codes
+fn text(codes: &[Row]) -> String {
+    let rows: Vec<Vec<String>> = codes
         .iter()
         .map(|row| {
             vec![
@@ -121,15 +107,11 @@ fn text(report: &Comparison) -> String {
         })
         .collect();
     let head = ["code", "sub-chunks", "mult", "xors", "update", "repair", "encode GB/s"];
-    let mut text = table(&head, &rows);
-    text += &wrapped(
-        "mult, xors: multiplications and XORs of an encode per byte of data. update: parity bytes \
+    table(&head, &rows)
+        + &wrapped(
+            "mult, xors: multiplications and XORs of an encode per byte of data. update: parity bytes \
          that change with one byte of data. repair: shards read to rebuild one, on average. \
          encode: one thread here, from memory to memory.",
-        "",
-    );
-    for Impossible { reason, .. } in &report.impossible {
-        text += &wrapped(reason, "  ");
-    }
-    text
+            "",
+        )
 }

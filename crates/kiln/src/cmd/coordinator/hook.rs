@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use kiln_pool::ScrubReport;
 use rustix::process::{Pid, Signal, kill_process_group};
-use serde::Serialize;
 
+use crate::fields;
 use crate::print::{self, count};
 use crate::setup::now_ms;
 
@@ -18,18 +18,6 @@ const MOST: Duration = Duration::from_secs(60);
 const AT_THE_END: Duration = Duration::from_secs(5);
 /// Interval of checking whether the command has ended.
 const LOOK: Duration = Duration::from_millis(20);
-
-/// Input of the command.
-#[derive(Serialize)]
-struct Message<'a> {
-    pool: &'a str,
-    /// When it was found, in ms since 1970.
-    time_ms: u64,
-    /// In words.
-    text: String,
-    #[serde(flatten)]
-    report: &'a ScrubReport,
-}
 
 /// A command of the shell.
 pub struct Hook {
@@ -51,7 +39,14 @@ impl Hook {
         if report.unreadable > 0 {
             text += &format!(", {} of them CANNOT BE READ", report.unreadable);
         }
-        let message = Message { pool, time_ms: now_ms(), text, report };
+        let message = fields! {
+            pool: pool,
+            // When it was found, in ms since 1970.
+            time_ms: now_ms(),
+            text: text,
+            #[serde(flatten)]
+            report: report,
+        };
         // All of it is numbers and words.
         let Ok(json) = serde_json::to_string_pretty(&message) else { return };
         let failed = match run(&self.command, &json, MOST, stopped) {
