@@ -88,9 +88,6 @@ pub(crate) unsafe fn text<'a>(text: *const c_char) -> Result<&'a str, Failure> {
 }
 
 /// Writes a text for the caller, ended by zero.
-///
-/// # Errors
-/// It does not fit.
 pub(crate) fn put_text(at: Message, text: &str) -> Result<(), Failure> {
     if at.at.is_null() || at.len <= text.len() {
         let message =

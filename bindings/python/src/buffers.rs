@@ -94,9 +94,6 @@ impl Bytes {
 
 impl Input {
     /// All of a buffer.
-    ///
-    /// # Errors
-    /// As [`Bytes::new`].
     pub fn whole(object: &Bound<'_, PyAny>, what: &str) -> Result<Input, Failure> {
         let bytes = Bytes::new(object, what)?;
         let all = 0..bytes.len();

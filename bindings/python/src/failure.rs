@@ -12,22 +12,18 @@ use kiln_stripe::{ErrorKind, PoolError};
 use pyo3::prelude::*;
 
 /// Why a call failed. One clear line each.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The call makes no sense as given.
     #[error("{what}")]
-    Usage {
-        /// The problem, and the right form.
-        what: String,
-    },
+    Usage { what: String },
     /// A file of this machine that is no shard.
     #[error("cannot {action} {path}: {source}")]
     Io {
         /// A verb: `read`, `write`.
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The system's reason.
         source: io::Error,
     },
     /// The code or its parameters.
@@ -38,10 +34,7 @@ pub enum Failure {
     Pool(PoolError),
     /// A put would replace something.
     #[error("{error}; give replace=True to replace what is there")]
-    Replaces {
-        /// The value given.
-        error: PoolError,
-    },
+    Replaces { error: PoolError },
     /// A place.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -8,9 +8,6 @@ use serde::Serialize;
 use crate::failure::Failure;
 
 /// A report as a dictionary.
-///
-/// # Errors
-/// Only an internal one.
 pub fn dictionary<'py>(
     py: Python<'py>,
     report: &impl Serialize,

@@ -1,18 +1,12 @@
 //! Errors of this crate.
 
 /// A description of a pool that cannot be computed with.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum DurabilityError {
     /// A number is outside of its range.
     #[error("{what} is {value}: {expected}")]
-    Number {
-        /// The number's name.
-        what: &'static str,
-        /// Its value.
-        value: f64,
-        /// The range.
-        expected: &'static str,
-    },
+    Number { what: &'static str, value: f64, expected: &'static str },
     /// Nodes fail faster than the pool rebuilds them, so nothing lasts.
     #[error("repairs would take {busy:.2} of the time: nodes fail faster than they are rebuilt")]
     Overloaded {

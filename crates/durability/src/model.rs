@@ -166,9 +166,6 @@ impl PoolModel {
     /// lost. Where stripes are spread, the next failure makes a stripe worse if it hits one of
     /// those that are worst now, of which there are fewer the more nodes they have lost; and these
     /// are rebuilt first. [`simulate`](crate::simulate) shows how near this is.
-    ///
-    /// # Errors
-    /// As [`PoolModel::check`].
     pub fn chain(&self) -> Result<Chain, DurabilityError> {
         self.check()?;
         let most = self.tolerance.most();

@@ -198,9 +198,6 @@ pub fn decode_raw(
 }
 
 /// Recomputes parity from data and compares.
-///
-/// # Errors
-/// As [`crate::verify`].
 pub fn verify_raw(
     req: &RawRequest<'_>,
     nodes: &[Node],
@@ -223,9 +220,6 @@ pub fn verify_raw(
 
 /// Rebuilds missing files, files of a wrong length, and those given as lost. `scan` means nothing
 /// here. What is rebuilt cannot be verified: the report says so.
-///
-/// # Errors
-/// As [`crate::repair`].
 pub fn repair_raw(
     req: &RawRequest<'_>,
     repair: &RepairRequest,

@@ -72,9 +72,6 @@ impl Folders<'_> {
 
     /// As [`Folders::refuse_nested`], but does not ask for folders that are known to be no
     /// objects.
-    ///
-    /// # Errors
-    /// As [`Folders::refuse_nested`].
     pub fn refuse_nested_but(
         &self,
         free: &BTreeSet<&str>,
@@ -175,9 +172,6 @@ impl Folders<'_> {
 
     /// Puts an object after [`Folders::make_way`]: what the way says is not asked for again before
     /// the data is written. Before the object takes its place it is, as ever.
-    ///
-    /// # Errors
-    /// As [`kiln_pool::ObjectWriter::put`].
     pub fn put(
         &self,
         req: &PutRequest<'_>,
@@ -292,9 +286,6 @@ fn above(object: &str, name: &str) -> PoolError {
 }
 
 /// The first object of a folder, if it has any, attributes apart.
-///
-/// # Errors
-/// The database.
 pub fn first_in(index: &Index, folder: &str) -> Result<Option<String>> {
     let mut first = None;
     index.each(&format!("{folder}/"), None, |listed| {

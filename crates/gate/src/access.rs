@@ -107,9 +107,6 @@ impl Gate {
     }
 
     /// Finds an access key; `None`: there is none, or it was revoked.
-    ///
-    /// # Errors
-    /// The pool's errors.
     pub fn key(&self, id: &str) -> Result<Option<AccessKey>> {
         let plain = id.len() <= 64 && id.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if !plain || id.is_empty() {
@@ -120,9 +117,6 @@ impl Gate {
     }
 
     /// Lists access keys.
-    ///
-    /// # Errors
-    /// The pool's errors.
     pub fn keys(&self) -> Result<Vec<AccessKey>> {
         let names = self.names(&format!("{OBJECTS}key/"))?;
         Ok(self.see_all(&names)?.into_iter().flatten().collect())

@@ -123,9 +123,6 @@ impl Gate {
     }
 
     /// Lists buckets in order of name.
-    ///
-    /// # Errors
-    /// The pool's errors.
     pub fn buckets(&self) -> Result<Vec<Bucket>> {
         let prefix = format!("{OBJECTS}bucket/");
         let names = self.names(&prefix)?;

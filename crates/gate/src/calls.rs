@@ -43,9 +43,6 @@ pub(crate) struct Call<'a> {
 }
 
 /// Checks who asks.
-///
-/// # Errors
-/// As [`Claim::of`], [`Claim::verify`].
 pub(crate) fn authenticated<'a>(
     gate: &'a Gate,
     req: &'a Request,
@@ -151,9 +148,6 @@ impl Call<'_> {
     }
 
     /// Does what the request asks for.
-    ///
-    /// # Errors
-    /// S3's own.
     pub(crate) fn run(&mut self, client: &mut dyn Client) -> Result<Answer> {
         let req = self.req;
         let (bucket, key) = req.place();

@@ -84,9 +84,6 @@ impl Gate {
     }
 
     /// Opens the pool again where it could not use a node so far, which may be back.
-    ///
-    /// # Errors
-    /// As the pool's opening.
     pub fn look_for_nodes(&self) -> Result<()> {
         match self.pool().found_away().is_empty() {
             true => Ok(()),

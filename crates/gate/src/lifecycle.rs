@@ -208,9 +208,6 @@ pub(crate) fn expiry(at: &BucketRecord, key: &str, object: &ObjectRecord) -> Opt
 impl Gate {
     /// Carries out the lifecycles of all buckets; returns how many objects, versions and uploads
     /// went.
-    ///
-    /// # Errors
-    /// The pool's errors.
     pub fn expire(&self, now_ms: u64) -> Result<usize> {
         let mut gone = 0;
         for bucket in self.buckets()? {

@@ -55,9 +55,6 @@ impl Reply {
 /// The client's side of a request that is being answered.
 pub(crate) trait Client {
     /// Sends the head of an answer whose body follows; returns where it goes.
-    ///
-    /// # Errors
-    /// The client is gone.
     fn begin(&mut self, head: Reply, length: u64) -> io::Result<Box<dyn Write + '_>>;
 }
 

@@ -14,9 +14,6 @@ const MOST: usize = 10_000;
 
 impl Gate {
     /// Removes data that no object and no upload has named for a day; returns how many pieces.
-    ///
-    /// # Errors
-    /// The pool's errors.
     pub fn sweep(&self, now_ms: u64) -> Result<usize> {
         let uploads: HashSet<String> = self
             .names(&format!("{OBJECTS}u/"))?

@@ -61,9 +61,6 @@ pub struct Common {
 
 /// The name of an object, or how names begin, in a command that takes nothing else: `pool:` before
 /// it means what it means to `kiln cp`. An object whose name begins so is `pool:pool:NAME`.
-///
-/// # Errors
-/// None; clap wants a result.
 pub fn in_pool(name: &str) -> Result<String, Infallible> {
     Ok(name.strip_prefix(MARK).unwrap_or(name).to_owned())
 }

@@ -106,16 +106,12 @@ With --json an error is a JSON object on standard output too: error, kind, exit,
 pub enum Failure {
     /// The command line could not be parsed; the text is clap's, in one line.
     #[error("{message}")]
-    Arguments {
-        /// The problem, and where to read on.
-        message: String,
-    },
+    Arguments { message: String },
     /// A flag or argument has a value that cannot be used.
     #[error("{flag}: {problem}")]
     Flag {
         /// The flag as typed, e.g. `--lost`.
         flag: &'static str,
-        /// The problem, and a value that would do.
         problem: String,
     },
     /// The code or its parameters.
@@ -129,10 +125,7 @@ pub enum Failure {
     Pool(PoolError),
     /// A put or an encode would replace something.
     #[error("{error}; give --force to replace what is there")]
-    Replaces {
-        /// The error that names the object.
-        error: PoolError,
-    },
+    Replaces { error: PoolError },
     /// A shard or folder.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -153,18 +146,10 @@ pub enum Failure {
     Recovery(RecoveryError),
     /// The key's role permits less.
     #[error("{file}: a key of the role {role} may not do this; it needs the role {least}")]
-    Role {
-        /// The file of the key.
-        file: PathBuf,
-        /// Its role.
-        role: PeerRole,
-        /// The least role that may.
-        least: PeerRole,
-    },
+    Role { file: PathBuf, role: PeerRole, least: PeerRole },
     /// A pool of which no node can be used, for a reason that has an exit code of its own.
     #[error("{error}")]
     Denied {
-        /// The pool's error.
         error: PoolError,
         /// The exit code for the first node's error.
         exit: Exit,
@@ -174,45 +159,24 @@ pub enum Failure {
     Io {
         /// A verb: `open`, `create`, ...
         action: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The system's reason.
         source: io::Error,
     },
     /// The process may open too few files.
     #[error("open files: the limit of {limit} is too low; run ulimit -n {needed}")]
-    OpenFiles {
-        /// The limit.
-        limit: u64,
-        /// A limit that would do.
-        needed: u64,
-    },
+    OpenFiles { limit: u64, needed: u64 },
     /// The process may have too few addresses.
     #[error("memory: the limit of {limit} KiB is too low; run ulimit -v {needed}")]
-    Memory {
-        /// The limit.
-        limit: u64,
-        /// A limit that would do.
-        needed: u64,
-    },
+    Memory { limit: u64, needed: u64 },
     /// Decode would overwrite something.
     #[error("{path} exists already; give --force to replace it")]
-    Exists {
-        /// The file that is in the way.
-        path: PathBuf,
-    },
+    Exists { path: PathBuf },
     /// Something is where a folder is to be made.
     #[error("{path} exists already; name a place that is not there yet")]
-    InTheWay {
-        /// The existing file or folder.
-        path: PathBuf,
-    },
+    InTheWay { path: PathBuf },
     /// An ordinary command names what kiln keeps for itself.
     #[error("{name}: the name is kiln's own (volumes, attributes of folders); see kiln volume")]
-    Reserved {
-        /// The object's name.
-        name: String,
-    },
+    Reserved { name: String },
     /// Another process writes the same output.
     #[error("another kiln is writing {path} at this moment")]
     Busy {
@@ -221,12 +185,7 @@ pub enum Failure {
     },
     /// `inspect` met something that is not a shard.
     #[error("{path}: {problem}")]
-    NotUsable {
-        /// The file or folder.
-        path: PathBuf,
-        /// Why.
-        problem: String,
-    },
+    NotUsable { path: PathBuf, problem: String },
 }
 
 impl From<RecoveryError> for Failure {

@@ -22,9 +22,6 @@ pub struct Monitor(HttpServer);
 
 impl Monitor {
     /// Starts to answer on the runtime that calls.
-    ///
-    /// # Errors
-    /// The address cannot be listened on.
     pub async fn start(
         watcher: Watcher,
         (place, store): (&str, Arc<dyn Backend>),
@@ -46,9 +43,6 @@ impl Monitor {
     }
 
     /// Starts to answer with a text of metrics; see [`Metrics::text`].
-    ///
-    /// # Errors
-    /// The address cannot be listened on.
     pub async fn telling(
         listen: &str,
         text: impl Fn() -> String + Send + Sync + 'static,

@@ -50,9 +50,6 @@ pub fn data_goes_to_stdout(begins: bool) -> bool {
 
 impl Stream {
     /// Writes a whole text.
-    ///
-    /// # Errors
-    /// The stream is closed or full.
     pub fn text(self, text: &str) -> Result<(), Failure> {
         // Names in it may have signs that a terminal obeys.
         let text = text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "?");
@@ -67,9 +64,6 @@ impl Stream {
     }
 
     /// Writes one JSON object and a newline.
-    ///
-    /// # Errors
-    /// As [`Stream::text`].
     pub fn json(self, report: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(report).map_err(|error| Failure::Io {
             action: "write",

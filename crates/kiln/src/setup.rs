@@ -95,9 +95,6 @@ pub struct Setup {
 
 impl Setup {
     /// Checks the common flags.
-    ///
-    /// # Errors
-    /// A number that cannot be used.
     pub fn new(common: &Common) -> Result<Setup, Failure> {
         let threads = match common.threads {
             None => std::thread::available_parallelism().map_or(1, usize::from),
@@ -246,9 +243,6 @@ impl Setup {
     }
 
     /// The network of a pool without agents: clock and threads of a recovery, and no connections.
-    ///
-    /// # Errors
-    /// No threads.
     pub fn network_of_none(&self) -> Result<&Network, Failure> {
         if let Some(network) = self.network.get() {
             return Ok(network);
@@ -258,9 +252,6 @@ impl Setup {
     }
 
     /// Prints a command's report: as JSON for scripts, else as text, unless the user wants quiet.
-    ///
-    /// # Errors
-    /// As [`Stream::text`].
     pub fn report(
         &self,
         report: &impl Serialize,
@@ -270,9 +261,6 @@ impl Setup {
     }
 
     /// Prints the answer to a question: as JSON for scripts, else as text.
-    ///
-    /// # Errors
-    /// As [`Stream::text`].
     pub fn answer(
         &self,
         answer: &impl Serialize,

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 /// Why a server cannot serve, or a connection ended.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum NbdError {
@@ -12,18 +13,10 @@ pub enum NbdError {
     Io(#[from] io::Error),
     /// The client does not speak the protocol.
     #[error("the client does not keep to the protocol: {what}")]
-    Protocol {
-        /// The bytes sent, in words.
-        what: String,
-    },
+    Protocol { what: String },
     /// A file has no certificate, or no key.
     #[error("{path}: {what}")]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// The mistake.
-        what: String,
-    },
+    Certificate { path: PathBuf, what: String },
     /// Encryption could not be agreed on.
     #[error("encryption: {0}")]
     Tls(#[from] rustls::Error),

@@ -27,23 +27,14 @@ pub use wire::{Command, Errno, MAX_NAME, MAX_OPTION, MAX_PAYLOAD, REQUEST, Reque
 /// Bytes that the server asks clients to write at a time, or multiples of it: others cost a read.
 pub(crate) const BLOCK: u32 = 4096;
 
-/// A change that a client wants.
+/// A change that a client wants; offsets and lengths are in bytes.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Bytes at an offset.
-    Write {
-        /// In bytes.
-        offset: u64,
-        /// The data.
-        bytes: Bytes,
-    },
+    Write { offset: u64, bytes: Bytes },
     /// Bytes that become zeros.
-    Zero {
-        /// In bytes.
-        offset: u64,
-        /// The length.
-        len: u64,
-    },
+    Zero { offset: u64, len: u64 },
 }
 
 /// Hears how a change ended.
@@ -55,9 +46,6 @@ pub trait Export: Send + Sync {
     fn about(&self) -> About;
 
     /// Reads bytes.
-    ///
-    /// # Errors
-    /// The error for the client.
     fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), Errno>;
 
     /// Makes a change; `done` is called when it is durable, from whatever thread. Whether this
@@ -66,8 +54,5 @@ pub trait Export: Send + Sync {
 
     /// Returns extents of data and of zeros, from an offset on: lengths in bytes, and whether each
     /// is data; at most so many extents.
-    ///
-    /// # Errors
-    /// The error for the client.
     fn extents(&self, offset: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>, Errno>;
 }

@@ -143,9 +143,6 @@ impl Server {
     /// Serves an export to all clients; `log` gets the reasons of connections that failed.
     ///
     /// With a configuration of TLS only encrypted connections are served.
-    ///
-    /// # Errors
-    /// The listener cannot be used.
     pub fn start(
         listener: Listener,
         export: Arc<dyn Export>,

@@ -164,9 +164,6 @@ impl Request {
     }
 
     /// Why it cannot be done on an export of this size; `Ok` where it can.
-    ///
-    /// # Errors
-    /// The error of the request.
     pub fn check(&self, size: u64, read_only: bool) -> Result<(), Errno> {
         let known = match self.command {
             Command::Write | Command::Trim => flag::FUA,

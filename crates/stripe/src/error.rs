@@ -22,70 +22,48 @@ pub enum ErrorKind {
 }
 
 /// Why an operation failed. One clear line each.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, thiserror::Error)]
 pub enum PoolError {
     /// The request makes no sense as given.
     #[error("{what}")]
-    Usage {
-        /// The fault, and the right form.
-        what: String,
-    },
+    Usage { what: String },
     /// The pool is sealed, and the key to seal with is not at hand.
     #[error(
         "pool {pool:?} is sealed with key {id}, which is not here; put its file beside the \
          description as its name with .seal.key, or name it by --pool-key. If it is lost, \
          kiln pool seal --lost-key makes another one"
     )]
-    NoKey {
-        /// The pool's name.
-        pool: String,
-        /// The id of the key.
-        id: String,
-    },
+    NoKey { pool: String, id: String },
     /// The pool is encrypted, and a key that wraps keys of its objects is not at hand.
     #[error(
         "pool {pool:?} is encrypted with data key {id}, which is not here; put its file beside the \
          description as its name with .data.key, or name it by --data-key. Without it no object \
          can be read or written"
     )]
-    NoDataKey {
-        /// The pool's name.
-        pool: String,
-        /// The id of the key.
-        id: String,
-    },
+    NoDataKey { pool: String, id: String },
     /// Encrypted data is not what was put, or its key is another object's.
     #[error(
         "object {object:?}: the data from byte {offset} on is not what was put (its tag is wrong): \
          it was changed or exchanged on the nodes; put it again from a copy"
     )]
     Forged {
-        /// The object.
         object: String,
         /// The first byte of the first cell that is wrong.
         offset: u64,
     },
     /// No shard of the object is there.
     #[error("no shards of {} in {places}", object.as_deref().unwrap_or("any object"))]
-    NotFound {
-        /// Object asked for.
-        object: Option<String>,
-        /// Places that were searched.
-        places: String,
-    },
+    NotFound { object: Option<String>, places: String },
     /// Several objects are there and none was named.
     #[error(
         "several objects here, name one of them by --object, or all by --all: {}",
         some_of(objects)
     )]
-    SeveralObjects {
-        /// Their names.
-        objects: Vec<String>,
-    },
+    SeveralObjects { objects: Vec<String> },
     /// Too few shards of the object are usable.
     #[error("object {object:?} is not recoverable: {detail}")]
     NotRecoverable {
-        /// The object.
         object: String,
         /// Shards there are, shards it needs.
         detail: String,
@@ -96,9 +74,7 @@ pub enum PoolError {
          more than its {m} parity chunks make up for"
     )]
     StripeLost {
-        /// The object.
         object: String,
-        /// Number of the stripe.
         stripe: u64,
         /// Indices of its bad chunks.
         lost: Vec<usize>,
@@ -107,16 +83,10 @@ pub enum PoolError {
     },
     /// Doing it could lose data.
     #[error("refused: {what}")]
-    Refused {
-        /// Why, and what to do.
-        what: String,
-    },
+    Refused { what: String },
     /// Too few nodes have room.
     #[error("refused: {what}")]
-    Full {
-        /// The nodes that are needed, and those without room.
-        what: String,
-    },
+    Full { what: String },
     /// Something of that name is there, and the caller did not ask to replace it.
     #[error("refused: {what}")]
     Exists {
@@ -130,7 +100,6 @@ pub enum PoolError {
         holder.as_deref().unwrap_or("another kiln")
     )]
     Locked {
-        /// The place.
         place: String,
         /// Length of the wait in seconds.
         seconds: u64,
@@ -139,22 +108,13 @@ pub enum PoolError {
     },
     /// The input was changed while it was read.
     #[error("the input of {object:?} changed while it was read; nothing was written, run it again")]
-    Changed {
-        /// Object that was to be written.
-        object: String,
-    },
+    Changed { object: String },
     /// Another object is there than the caller knows of.
     #[error("object {name:?} was changed by somebody else")]
-    Conflict {
-        /// The object.
-        name: String,
-    },
+    Conflict { name: String },
     /// The pool has no object of that name.
     #[error("no object {name:?} in the pool")]
-    NoObject {
-        /// The name.
-        name: String,
-    },
+    NoObject { name: String },
     /// So many nodes are unavailable that the newest version may be on these alone.
     #[error(
         "object {name:?}: {} failure domains are unavailable ({}), so the newest version is \
@@ -162,77 +122,49 @@ pub enum PoolError {
         away.len(), away.join(", "), away.len() + 1 - copies
     )]
     Uncertain {
-        /// The object.
         name: String,
         /// Domains with nodes that do not answer or cannot be read.
         away: Vec<String>,
-        /// Copies of a manifest.
         copies: usize,
     },
     /// No node of the pool can be used: nothing is known of what it holds.
     #[error("no node of pool {pool:?} can be used: {why}")]
     NoNodes {
-        /// The pool's name.
         pool: String,
         /// Why the first of them cannot.
         why: String,
     },
     /// A node that is needed cannot be used.
     #[error("node {node} cannot be used: {why}")]
-    Unavailable {
-        /// Its id.
-        node: String,
-        /// Why.
-        why: String,
-    },
+    Unavailable { node: String, why: String },
     /// The pool's map is newer than the one that the operation began with.
     #[error(
         "the pool has changed: its map is of epoch {newest} on node {node}, this command has epoch \
          {have}; run it again"
     )]
-    MapChanged {
-        /// The epoch of the caller's map.
-        have: u64,
-        /// The epoch found.
-        newest: u64,
-        /// The node where it was found.
-        node: String,
-    },
+    MapChanged { have: u64, newest: u64, node: String },
     /// A change of the pool's map did not reach enough nodes.
     #[error(
         "the change of the pool's map reached {have} of {of} nodes, and needs more than half of \
          them{}; {todo}",
         if away.is_empty() { String::new() } else { format!(" ({} unavailable)", away.join(", ")) }
     )]
-    MapNotAgreed {
-        /// Nodes that have it.
-        have: usize,
-        /// Nodes of the pool.
-        of: usize,
-        /// Domains that are unavailable.
-        away: Vec<String>,
-        /// The next step.
-        todo: String,
-    },
+    MapNotAgreed { have: usize, of: usize, away: Vec<String>, todo: String },
     /// A new version is in place, but with fewer copies of its manifest than the policy asks for.
     #[error(
         "object {name:?}: the new version is in place, but only {have} of {want} copies of its \
          manifest could be written ({why}); run kiln repair, or put it again"
     )]
     UnderReplicated {
-        /// The object.
         name: String,
-        /// Copies in place.
         have: usize,
         /// Copies that the policy asks for.
         want: usize,
-        /// The failure.
         why: String,
     },
     /// A rebuilt shard does not match its record.
     #[error("object {object:?}: rebuilt shard {index} does not match its recorded digest; {todo}")]
     Mismatch {
-        /// The object.
         object: String,
         /// Index of the shard.
         index: usize,

@@ -205,9 +205,6 @@ impl<'a> StripeReader<'a> {
 
     /// Rebuilds a run of sub-chunks of each of some chunks, reading what these need alone; gives
     /// their bytes. `None`: whole chunks are as good, or the code has packets.
-    ///
-    /// # Errors
-    /// As [`StripeReader::rebuild`].
     pub fn rebuild_parts(
         &self,
         stripe: u64,

@@ -4,6 +4,7 @@ use kiln_store::StoreError;
 use kiln_stripe::PoolError;
 
 /// An error of a volume, with its place and a remedy.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VolumeError {
@@ -15,57 +16,34 @@ pub enum VolumeError {
     Store(#[from] StoreError),
     /// The caller asked for something that cannot be.
     #[error("{what}")]
-    Usage {
-        /// The mistake, and the right form.
-        what: String,
-    },
+    Usage { what: String },
     /// The pool has no volume of that name.
     #[error("no volume {name:?} in the pool")]
-    NoVolume {
-        /// The name.
-        name: String,
-    },
+    NoVolume { name: String },
     /// There is a volume of that name already.
     #[error("volume {name:?} exists already; choose another name, or remove it")]
-    Exists {
-        /// The name.
-        name: String,
-    },
+    Exists { name: String },
     /// Its writer lives.
     #[error(
         "volume {name:?} is in use by {writer}; end that one, or take the volume from it (its last \
          acknowledged write stays, it can write nothing more)"
     )]
-    InUse {
-        /// The volume.
-        name: String,
-        /// Its writer.
-        writer: String,
-    },
+    InUse { name: String, writer: String },
     /// Another writer took the volume over.
     #[error("volume {name:?} was taken over by another writer; nothing more can be written here")]
-    Deposed {
-        /// The volume.
-        name: String,
-    },
+    Deposed { name: String },
     /// None of the nodes with its log can be used: what was acknowledged last is only there.
     #[error(
         "volume {name:?}: none of the nodes with its log ({}) can be used; bring one of them back",
         nodes.join(", ")
     )]
-    NoLog {
-        /// The volume.
-        name: String,
-        /// The nodes.
-        nodes: Vec<String>,
-    },
+    NoLog { name: String, nodes: Vec<String> },
     /// Fewer failure domains are at hand than the log needs.
     #[error(
         "volume {name:?}: its log needs nodes in {need} failure domains that can be used, and \
          there are {have}; nothing more is acknowledged until there are"
     )]
     TooFewNodes {
-        /// The volume.
         name: String,
         /// Copies of the log.
         need: usize,
@@ -78,7 +56,6 @@ pub enum VolumeError {
          written: {why}"
     )]
     Stalled {
-        /// The volume.
         name: String,
         /// The reason of the pool.
         why: String,
@@ -88,23 +65,16 @@ pub enum VolumeError {
     /// Something of it that was acknowledged is gone or wrong.
     #[error("volume {name:?} is damaged: {what}")]
     Damaged {
-        /// The volume.
         name: String,
         /// The mistake.
         what: String,
     },
     /// Its removal was begun.
     #[error("volume {name:?} is being removed; run kiln volume rm {name} to end that")]
-    Removing {
-        /// The volume.
-        name: String,
-    },
+    Removing { name: String },
     /// It is open for reading only.
     #[error("volume {name:?} is open for reading only")]
-    ReadOnly {
-        /// The volume.
-        name: String,
-    },
+    ReadOnly { name: String },
 }
 
 impl VolumeError {

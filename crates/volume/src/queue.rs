@@ -14,23 +14,14 @@ pub(crate) const TOGETHER: usize = 16 << 20;
 /// Bytes that are held here; what is beyond waits where it came from.
 pub(crate) const HELD: usize = 4 * TOGETHER;
 
-/// A change with bytes of its own.
+/// As [`Op`], with bytes of its own.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Clone, Debug)]
 pub enum OwnedOp {
     /// Bytes at an offset.
-    Write {
-        /// In bytes.
-        offset: u64,
-        /// The data.
-        bytes: Bytes,
-    },
+    Write { offset: u64, bytes: Bytes },
     /// As [`Op::Zero`].
-    Zero {
-        /// In bytes.
-        offset: u64,
-        /// The length.
-        len: u64,
-    },
+    Zero { offset: u64, len: u64 },
 }
 
 impl OwnedOp {

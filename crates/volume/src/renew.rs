@@ -39,9 +39,6 @@ impl Volume {
     /// the volume later would not look there. Nor may it stay sealed by a key that seals no more,
     /// which the next process that opens the volume may not have.
     /// Returns whether the log was moved.
-    ///
-    /// # Errors
-    /// As [`Volume::write`].
     pub fn attend(&self) -> Result<bool> {
         self.forget_failed();
         self.rim.look_for_nodes()?;

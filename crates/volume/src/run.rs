@@ -70,9 +70,6 @@ impl Running {
     }
 
     /// Ends the threads, after all that was handed over, and closes the volume.
-    ///
-    /// # Errors
-    /// As [`Volume::close`].
     pub fn close(mut self) -> Result<()> {
         self.stop();
         self.volume.close()

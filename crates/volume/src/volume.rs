@@ -20,23 +20,14 @@ use crate::{BLOCK, Result, Rim, Statistics, VolumeError};
 /// Interval at which a waiting writer looks for room.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A change of a volume.
+/// A change of a volume; offsets and lengths are in bytes.
+#[allow(missing_docs)] // of fields that their names describe
 #[derive(Copy, Clone, Debug)]
 pub enum Op<'a> {
     /// Bytes at an offset. Each block of 4096 bytes is written as a whole or not at all.
-    Write {
-        /// In bytes.
-        offset: u64,
-        /// The data.
-        bytes: &'a [u8],
-    },
+    Write { offset: u64, bytes: &'a [u8] },
     /// Bytes that read as zeros from now on and take no space where they are whole blocks.
-    Zero {
-        /// In bytes.
-        offset: u64,
-        /// The length.
-        len: u64,
-    },
+    Zero { offset: u64, len: u64 },
 }
 
 impl Op<'_> {

@@ -28,9 +28,6 @@ pub struct Packed {
 
 impl Packed {
     /// Begins to pack what is at `path`; in the archive it has the name `root`.
-    ///
-    /// # Errors
-    /// No pipe.
     pub fn new(path: &Path, root: &Path) -> io::Result<Packed> {
         let (bytes, pipe) = io::pipe()?;
         let left_out = Arc::new(Mutex::new(Vec::new()));

@@ -51,9 +51,6 @@ impl Unpacking {
     }
 
     /// As [`Unpacking::new`], below a folder in which no link is followed.
-    ///
-    /// # Errors
-    /// As [`Unpacking::new`].
     pub fn below(tree: &OutputTree, inside: &Path) -> Result<Unpacking, Failure> {
         let path = tree.path().join(inside);
         let slot = tree.slot(inside);

@@ -40,9 +40,6 @@ struct Row<R> {
 }
 
 /// Bare chunks do not say which objects they are of.
-///
-/// # Errors
-/// They are meant.
 pub fn refuse_raw(raw: bool) -> Result<(), Failure> {
     match raw {
         true => {
@@ -105,9 +102,6 @@ fn walk(root: &Path, below: &Path, folders: &mut BTreeSet<PathBuf>) -> Result<()
 
 /// Does something with each object; one that fails keeps none of the others from it. The exit code
 /// is the worst of all.
-///
-/// # Errors
-/// Only standard output's.
 pub fn each<R: Serialize>(
     groups: &[Group],
     setup: &Setup,

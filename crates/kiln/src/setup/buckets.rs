@@ -10,9 +10,6 @@ use crate::setup::volumes::of_pool;
 use crate::setup::{PoolFlags, Setup};
 
 /// Opens the pool for one change or look.
-///
-/// # Errors
-/// As [`PoolFlags::open`].
 pub fn gate(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
     let pool = flags.open(setup)?;
     pool.config().check_data_key()?;
@@ -23,9 +20,6 @@ pub fn gate(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
 
 /// Opens the pool for a server, which opens it again when its members change. The server has an
 /// index of its own: the pool's is for repairs, which would wait for the server's end.
-///
-/// # Errors
-/// As [`PoolFlags::open`].
 pub fn gate_to_serve(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
     let pool = flags.open(setup)?;
     pool.config().check_data_key()?;

@@ -48,9 +48,6 @@ impl Confirm {
 
     /// Asks before a folder with files of others, or a mount point without its file system, becomes
     /// a node.
-    ///
-    /// # Errors
-    /// As [`Confirm::ask`].
     pub fn ask_for_folder(&self, place: &Path) -> Result<(), PoolError> {
         let Ok(folder) = local(place) else { return Ok(()) };
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -13,9 +13,6 @@ use crate::names::DEVICE_MODEL;
 const MODEL_BYTES_MAX: u64 = 1 << 16;
 
 /// Reads a model from a file, or from where a folder keeps it.
-///
-/// # Errors
-/// The file cannot be read or is no model.
 pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
     let kept = path.join(DEVICE_MODEL);
     let path = if path.is_dir() { &kept } else { path };
@@ -38,9 +35,6 @@ pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
 /// system share a device.
 ///
 /// `None` when a folder that is there has no model.
-///
-/// # Errors
-/// A model that cannot be read.
 pub fn devices(
     folders: &[PathBuf],
     model: Option<&DeviceModel>,

@@ -9,9 +9,6 @@ use kiln_stripe::{FileSource, Source, StreamSource};
 use crate::exit::Failure;
 
 /// Opens a file; what says that it has no bytes is read, since files of /proc say so and have some.
-///
-/// # Errors
-/// It cannot be opened or read.
 pub fn input(path: &Path) -> Result<Box<dyn Source>, Failure> {
     let failed = |source: io::Error| Failure::Io { action: "open", path: path.to_owned(), source };
     let meta = path.metadata().map_err(failed)?;

@@ -89,9 +89,6 @@ impl Kept {
     }
 
     /// Sets all of it.
-    ///
-    /// # Errors
-    /// Time or mode cannot be set.
     pub fn apply_all(&self, file: &File) -> io::Result<()> {
         self.apply(file)?;
         file.set_permissions(Permissions::from_mode(self.mode))

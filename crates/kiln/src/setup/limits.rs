@@ -47,9 +47,6 @@ impl LimitFile {
     }
 
     /// Writes limits, or removes the file when there are none.
-    ///
-    /// # Errors
-    /// The folder cannot be written.
     pub fn write(&self, limits: RateLimits) -> Result<(), Failure> {
         let failed = |source| Failure::Io { action: "write", path: self.path.clone(), source };
         if limits == RateLimits::default() {

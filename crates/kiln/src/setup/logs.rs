@@ -26,9 +26,6 @@ pub fn lacking(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>
 }
 
 /// Logs of all volumes that were not closed.
-///
-/// # Errors
-/// As [`lacking`].
 pub fn all(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>, Failure> {
     let mut names = Vec::new();
     index.each(&format!("{NAMES}/"), None, |listed| {

@@ -53,9 +53,6 @@ pub struct AgentParts<'a> {
 
 impl Setup {
     /// Opens a place by the table; no more than `--limit-rate` allows is read and written there.
-    ///
-    /// # Errors
-    /// As [`open_place`].
     pub fn open(&self, place: &Path, opening: Opening) -> Result<Arc<dyn Backend>, StoreError> {
         let network = |address: &Address| self.network(address).cloned();
         let agents = Agents(|address: &Address| network(address).map_err(|why| why.to_string()));
@@ -119,9 +116,6 @@ impl Setup {
     }
 
     /// Opens the place of a pool's node.
-    ///
-    /// # Errors
-    /// As [`Setup::open_to_keep`].
     pub fn open_node(
         &self,
         node: &NodeConfig,
@@ -227,9 +221,6 @@ impl Folders {
 
     /// Refuses shards in folders of this machine that this user may not read: they are neither
     /// missing nor damaged.
-    ///
-    /// # Errors
-    /// The first of these.
     pub fn refuse_unreadable(&self, object: Option<&str>) -> Result<(), Failure> {
         let folders = self.nodes.iter().filter_map(|node| node.store.folder());
         let folders = folders.map(|path| (path.to_owned(), std::fs::read_dir(path).map(drop)));

@@ -84,9 +84,6 @@ impl Output {
     }
 
     /// As [`Output::open`], for about so many bytes.
-    ///
-    /// # Errors
-    /// As [`Output::open`].
     pub fn sized(place: &OutputTarget, force: bool, bytes: u64) -> Result<Output, Failure> {
         let buffer = bytes.clamp(1, BUFFER as u64) as usize;
         match place {
@@ -104,9 +101,6 @@ impl Output {
 
     /// As [`Output::sized`], below a folder: no link is followed, and one of the final name is
     /// replaced as a file is.
-    ///
-    /// # Errors
-    /// As [`Output::open`].
     pub fn below(
         tree: &OutputTree,
         inside: &Path,
@@ -205,9 +199,6 @@ impl Output {
     }
 
     /// Hands all bytes to the system; nothing is durable yet, or has its final name.
-    ///
-    /// # Errors
-    /// The disk is full or failed.
     pub fn written(self) -> Result<Written, Failure> {
         let replaces = self.replaces;
         let stdout = PathBuf::from("the output");
@@ -236,9 +227,6 @@ pub struct Written {
 
 impl Written {
     /// Makes its bytes durable.
-    ///
-    /// # Errors
-    /// The disk is full or failed.
     pub fn sync(&self) -> io::Result<()> {
         self.replaces.as_ref().map_or(Ok(()), |_| self.file.sync_all())
     }

@@ -42,9 +42,6 @@ pub struct OutputTree {
 
 impl OutputTree {
     /// Opens a folder, made where absent. It may be named by a link; those below it may not.
-    ///
-    /// # Errors
-    /// The system's refusal.
     pub fn open(path: &Path) -> io::Result<OutputTree> {
         let made = !path.exists();
         std::fs::create_dir_all(path)?;
@@ -53,9 +50,6 @@ impl OutputTree {
 
     /// Sets metadata of the folder itself where it was made here; without any, it gets what the
     /// caller's umask leaves.
-    ///
-    /// # Errors
-    /// The system's refusal.
     pub fn set_root(&self, kept: Option<Kept>) -> io::Result<()> {
         if !self.made {
             return Ok(());
@@ -106,9 +100,6 @@ impl OutputTree {
     }
 
     /// The folder and name of something below, whose folder is made where absent.
-    ///
-    /// # Errors
-    /// As [`OutputTree::folder`].
     pub fn slot(&self, inside: &Path) -> io::Result<Slot> {
         self.found(inside, true)
     }
@@ -160,9 +151,6 @@ impl OutputTree {
     }
 
     /// Sets metadata of a file or folder below; links are left alone.
-    ///
-    /// # Errors
-    /// The system's refusal.
     pub fn set(&self, inside: &Path, kept: &Kept) -> io::Result<()> {
         let slot = self.found(inside, false)?;
         if !kept.is_mode() {
@@ -229,9 +217,6 @@ impl OutputTree {
     }
 
     /// Removes a file, a link or an empty folder below.
-    ///
-    /// # Errors
-    /// The system's refusal.
     pub fn remove(&self, inside: &Path, is_folder: bool) -> io::Result<()> {
         let slot = self.found(inside, false)?;
         let flags = if is_folder { AtFlags::REMOVEDIR } else { AtFlags::empty() };

@@ -62,9 +62,6 @@ impl PlanFile {
 
     /// Returns the plan of the file, or one that is made now and added to it; and whether it was
     /// there.
-    ///
-    /// # Errors
-    /// As [`PlacementStrategy::plan`].
     pub fn plan(
         &mut self,
         strategy: &'static PlacementStrategy,
@@ -77,9 +74,6 @@ impl PlanFile {
     }
 
     /// Writes the file, whole or not at all.
-    ///
-    /// # Errors
-    /// The disk.
     pub fn write(&self) -> Result<(), Failure> {
         write_file(&self.path, &self.cache.to_bytes())
     }

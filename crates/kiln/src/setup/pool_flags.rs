@@ -91,9 +91,6 @@ impl PoolFlags {
     }
 
     /// As [`PoolFlags::config`], with no key.
-    ///
-    /// # Errors
-    /// As [`PoolFlags::config`].
     pub fn config_without_keys(&self) -> Result<PoolConfig, Failure> {
         for_owner_alone();
         need_resources()?;
@@ -244,9 +241,6 @@ impl PoolFlags {
 
     /// As [`PoolFlags::index`], for those who only want to know what is there. While another
     /// command has the index, which may be for hours, they make one that they forget.
-    ///
-    /// # Errors
-    /// As [`PoolFlags::index`].
     pub fn index_to_list(&self, pool: &Pool, setup: &Setup) -> Result<Index, Failure> {
         let path = names::index(&self.path());
         let index = free_index(&path, setup).and_then(|index| match index {
@@ -257,9 +251,6 @@ impl PoolFlags {
     }
 
     /// This index brought up to date.
-    ///
-    /// # Errors
-    /// As [`PoolFlags::index`].
     pub fn up_to_date(
         &self,
         index: Result<Index, PoolError>,
@@ -323,9 +314,6 @@ impl PoolFlags {
 
     /// Writes down the map in force: durable under the description's name, or as it was. A later
     /// map of the pool that another command wrote meanwhile stays.
-    ///
-    /// # Errors
-    /// The disk is full or failed.
     pub fn write(&self, config: &PoolConfig) -> Result<(), Failure> {
         // A folder that takes no lock takes no description either.
         let lock = File::create(names::lock(&self.path(), "write"));
@@ -338,9 +326,6 @@ impl PoolFlags {
     }
 
     /// Writes a description over whatever has its name.
-    ///
-    /// # Errors
-    /// As [`PoolFlags::write`].
     pub fn replace(&self, config: &PoolConfig) -> Result<(), Failure> {
         write_file(&self.path(), config.to_toml()?.as_bytes())
     }

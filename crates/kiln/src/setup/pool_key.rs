@@ -54,9 +54,6 @@ impl KeyFile {
     }
 
     /// Makes it with a fresh key, unless it is there; whether it did.
-    ///
-    /// # Errors
-    /// It cannot be written.
     pub fn make(&self) -> Result<bool, Failure> {
         let path = &self.path;
         if path.exists() {

@@ -43,9 +43,6 @@ pub struct Zone {
 
 impl Prices {
     /// Reads a table whose zones are of chunks.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is no such table.
     pub fn of_chunks(path: &Path) -> Result<Prices, Failure> {
         let prices = Prices::read(path)?;
         prices.zones_have(path, "chunks = [...]", |zone| !zone.chunks.is_empty())?;
@@ -53,9 +50,6 @@ impl Prices {
     }
 
     /// Reads a table whose zones are of nodes.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is no such table.
     pub fn of_nodes(path: &Path) -> Result<Prices, Failure> {
         let prices = Prices::read(path)?;
         prices.zones_have(path, "nodes = [...]", |zone| !zone.nodes.is_empty())?;

@@ -10,9 +10,6 @@ use crate::exit::Failure;
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 
 /// Opens the context of volumes: the pool, which is opened again when its members change.
-///
-/// # Errors
-/// As [`PoolFlags::open`].
 pub fn rim(flags: &PoolFlags, setup: &Setup) -> Result<Arc<Rim>, Failure> {
     let pool = flags.open(setup)?;
     setup.observer.finish();
@@ -33,9 +30,6 @@ pub fn writer(command: &str) -> String {
 }
 
 /// The objects of a pool that begin with a prefix, as its nodes have them now.
-///
-/// # Errors
-/// As [`PoolFlags::index`].
 pub fn listed(
     flags: &PoolFlags,
     pool: &Pool,

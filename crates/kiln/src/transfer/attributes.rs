@@ -236,9 +236,6 @@ pub fn time_of(meta: &Metadata) -> (i64, u32) {
 
 impl Attributes {
     /// Loads those of a folder; empty if absent, `None` if a later version wrote them.
-    ///
-    /// # Errors
-    /// The object cannot be read now.
     pub fn load(
         pool: &Pool,
         folder: &str,
@@ -251,9 +248,6 @@ impl Attributes {
     }
 
     /// As [`Attributes::load`], from the object of this name.
-    ///
-    /// # Errors
-    /// As [`Attributes::load`].
     pub fn load_from(
         pool: &Pool,
         name: &str,
@@ -272,9 +266,6 @@ impl Attributes {
     }
 
     /// The object's bytes.
-    ///
-    /// # Errors
-    /// None that is known.
     pub fn to_bytes(&self, folder: &str) -> Result<Vec<u8>, Failure> {
         serde_json::to_vec(self).map_err(|error| Failure::Io {
             action: "write",

@@ -40,9 +40,6 @@ pub struct PoolTree {
 
 impl PoolTree {
     /// Looks at objects at or below a name; the name of the pool itself is empty.
-    ///
-    /// # Errors
-    /// The pool cannot be listed.
     pub fn new(transfer: &Transfer<'_>, prefix: &str) -> Result<PoolTree, Failure> {
         let mut listed = Vec::new();
         transfer.index.each(prefix, None, |one| {
@@ -55,9 +52,6 @@ impl PoolTree {
     }
 
     /// As [`PoolTree::new`], of a version of each object that is chosen.
-    ///
-    /// # Errors
-    /// As [`PoolTree::new`].
     pub fn of_versions(
         transfer: &Transfer<'_>,
         prefix: &str,
@@ -133,9 +127,6 @@ impl PoolTree {
     }
 
     /// Looks at one object.
-    ///
-    /// # Errors
-    /// It is not there.
     pub fn one(transfer: &Transfer<'_>, name: &str) -> Result<PoolTree, Failure> {
         let found = transfer.pool.manifest(name)?;
         let (bytes, version) = (found.size, found.version);

@@ -162,9 +162,6 @@ impl Transfer<'_> {
     }
 
     /// Takes the entry of a folder or link out of the attributes of the folder that it is in.
-    ///
-    /// # Errors
-    /// These cannot be read now.
     pub fn take_entry(&self, name: &str, report: &mut Report) -> Result<Option<Entry>, Failure> {
         let (folder, word) = split(name);
         let known = Attributes::load(self.pool, folder, &self.setup.settings())?;

@@ -128,9 +128,6 @@ impl Bounds {
 
 impl Report {
     /// Proves a plan and counts what it costs.
-    ///
-    /// # Errors
-    /// The plan is wrong.
     pub fn new(
         codec: &Codec,
         plan: &Plan,
@@ -179,9 +176,6 @@ impl Report {
     }
 
     /// Adds the trades between load and traffic: this plan, and those of the hub rule.
-    ///
-    /// # Errors
-    /// A plan is wrong.
     pub fn add_frontier(
         &mut self,
         plan: &Plan,
