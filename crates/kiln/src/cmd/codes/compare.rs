@@ -107,11 +107,9 @@ fn text(codes: &[Row]) -> String {
         })
         .collect();
     let head = ["code", "sub-chunks", "mult", "xors", "update", "repair", "encode GB/s"];
-    table(&head, &rows)
-        + &wrapped(
-            "mult, xors: multiplications and XORs of an encode per byte of data. update: parity bytes \
-         that change with one byte of data. repair: shards read to rebuild one, on average. \
-         encode: one thread here, from memory to memory.",
-            "",
-        )
+    let legend = "\
+        mult, xors: multiplications and XORs of an encode per byte of data. update: parity bytes \
+        that change with one byte of data. repair: shards read to rebuild one, on average. encode: \
+        one thread here, from memory to memory.";
+    table(&head, &rows) + &wrapped(legend, "")
 }
