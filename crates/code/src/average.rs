@@ -1,6 +1,6 @@
 //! The average repair cost over all patterns of F lost chunks (Clay paper, section 6.1, Fig. 17).
 
-use crate::combinations::{next_combination, sample};
+use crate::combinations::{combinations, others, sample};
 use crate::{CodeError, Codec, RebuildMethod};
 
 /// More patterns than this are sampled, not enumerated.
@@ -85,12 +85,8 @@ impl Codec {
         let all = binomial(n as u64, failures as u64);
         let exhaustive = all.is_some_and(|count| count <= PATTERNS_MAX);
         if exhaustive {
-            let mut lost: Vec<usize> = (0..failures).collect();
-            loop {
+            for lost in combinations(n, failures) {
                 with(&lost)?;
-                if !next_combination(&mut lost, n) {
-                    break;
-                }
             }
         } else {
             let mut state = seed;
@@ -121,8 +117,7 @@ impl Statistics {
             self.undecodable += 1;
             return Ok(());
         }
-        let available: Vec<usize> = (0..shape.n()).filter(|i| !lost.contains(i)).collect();
-        let (choice, dag) = codec.dag_of(lost, &available)?;
+        let (choice, dag) = codec.dag_of(lost, &others(shape.n(), lost))?;
         let chunks = dag.inputs().len() as f64 / shape.alpha as f64;
         self.repairable += u64::from(choice.strategy == RebuildMethod::Repair);
         self.chunks += chunks;

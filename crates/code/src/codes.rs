@@ -20,6 +20,12 @@ mod clay;
 #[cfg(test)]
 mod battery;
 
+/// The codec of a code that there is.
+#[cfg(test)]
+pub(crate) fn codec(spec: &str) -> crate::Codec {
+    crate::Codec::new(&spec.parse().unwrap()).unwrap()
+}
+
 use crate::order::Layers;
 use crate::profile::ReadProfile;
 use crate::spec::{ChunkNumbers, Param, Words};

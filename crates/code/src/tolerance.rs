@@ -1,7 +1,7 @@
 //! Number of further chunks that may be lost, whichever they are.
 
 use crate::average::binomial;
-use crate::combinations::next_combination;
+use crate::combinations::{combinations, others};
 use crate::{Codec, Shape};
 
 /// Loss patterns that one question looks at, at most.
@@ -36,7 +36,7 @@ impl Codec {
     /// The most further losses of which every pattern is tolerated.
     fn spare(&self, lost: &[usize]) -> i32 {
         let Shape { k, m, .. } = self.shape();
-        let rest: Vec<usize> = (0..k + m).filter(|chunk| !lost.contains(chunk)).collect();
+        let rest = others(k + m, lost);
         let survives = |more: &[usize]| {
             let more = more.iter().map(|&index| rest[index]);
             self.tolerates(&lost.iter().copied().chain(more).collect::<Vec<_>>())
@@ -65,13 +65,5 @@ fn every_choice(n: usize, count: usize, holds: impl Fn(&[usize]) -> bool) -> boo
     if binomial(n as u64, count as u64).is_none_or(|patterns| patterns > PATTERNS_MAX) {
         return false;
     }
-    let mut chosen: Vec<usize> = (0..count).collect();
-    loop {
-        if !holds(&chosen) {
-            return false;
-        }
-        if !next_combination(&mut chosen, n) {
-            return true;
-        }
-    }
+    combinations(n, count).all(|chosen| holds(&chosen))
 }

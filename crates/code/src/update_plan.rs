@@ -107,12 +107,8 @@ impl Codec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::CODES;
-    use crate::seed;
-
-    fn codec(spec: &str) -> Codec {
-        Codec::new(&spec.parse().unwrap()).unwrap()
-    }
+    use crate::codes::codec;
+    use crate::{CODES, seed};
 
     /// Changes of random sub-chunks of every family: old parity with the difference is the parity
     /// of the new data, and every write is needed.

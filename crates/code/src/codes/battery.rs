@@ -1,18 +1,14 @@
 //! One battery for every code: all loss patterns, exact matrices, bytes against the oracle.
 
-use crate::combinations::{next_combination, sample};
+use crate::codes::codec;
+use crate::combinations::{combinations, others, sample};
 use crate::dag::At;
-use crate::seed;
-use crate::{CODES, CodeError, CodeSpec, Codec, RepairPlan, Shape};
+use crate::{CODES, CodeError, Codec, RepairPlan, Shape, seed};
 use kiln_gf::{Matrix, TemporalHint};
 
 /// Every row's codes that are small enough for exhaustive patterns; more of Clay's are below.
 fn small() -> impl Iterator<Item = &'static str> {
     CODES.iter().flat_map(|family| family.examples).copied()
-}
-
-fn codec(spec: &str) -> Codec {
-    Codec::new(&spec.parse::<CodeSpec>().unwrap()).unwrap()
 }
 
 /// Returns what a code plans, or a failure that names the code and the loss.
@@ -60,10 +56,6 @@ fn assert_rebuilds(codec: &Codec, plan: &RepairPlan, available: &[usize], word: 
     assert!(plan.sub_chunks_read() <= codec.shape().k * alpha, "never dearer than decode");
 }
 
-fn others(n: usize, lost: &[usize]) -> Vec<usize> {
-    (0..n).filter(|i| !lost.contains(i)).collect()
-}
-
 /// No plan is made for what cannot be decoded.
 fn refuse(codec: &Codec, lost: &[usize], available: &[usize]) {
     for plan in [codec.repair_plan(lost, available), codec.decode_plan(lost, available)] {
@@ -76,12 +68,8 @@ fn refuse(codec: &Codec, lost: &[usize], available: &[usize]) {
 /// Calls for every loss of 1 to `most` of n chunks.
 fn every_loss(n: usize, most: usize, mut with: impl FnMut(&[usize])) {
     for failures in 1..=most {
-        let mut lost: Vec<usize> = (0..failures).collect();
-        loop {
+        for lost in combinations(n, failures) {
             with(&lost);
-            if !next_combination(&mut lost, n) {
-                break;
-            }
         }
     }
 }

@@ -313,12 +313,8 @@ impl Code for Less {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Codec;
-    use crate::combinations::next_combination;
-
-    fn codec(spec: &str) -> Codec {
-        Codec::new(&spec.parse().unwrap()).unwrap()
-    }
+    use crate::codes::codec;
+    use crate::combinations::{combinations, others};
 
     /// Every code that a spec may ask for, every pattern of m lost chunks: the checks determine
     /// them.
@@ -329,14 +325,10 @@ mod tests {
             for k in 1..=largest {
                 let less = Less::with_element(Shape { k, m, alpha }, element);
                 let rows = less.rows(&(0..alpha).collect::<Vec<_>>());
-                let mut lost: Vec<usize> = (0..m).collect();
-                loop {
+                for lost in combinations(k + m, m) {
                     let unknown = lost.iter().flat_map(|&chunk| less.chunk_symbols(chunk));
                     assert!(less.determines(&rows, &unknown.collect()), "{k}+{m} {alpha} {lost:?}");
                     patterns += 1;
-                    if !next_combination(&mut lost, k + m) {
-                        break;
-                    }
                 }
             }
         }
@@ -391,8 +383,8 @@ mod tests {
                 for lost in 0..n {
                     let size = less.groups.iter().filter(|&&g| g == less.groups[lost]).count();
                     let wanted = (size * alpha + n - size - m).min(k * alpha);
-                    let available: Vec<usize> = (0..n).filter(|&chunk| chunk != lost).collect();
-                    let read = less.emit(&less.choose(&[lost], &available).unwrap()).unwrap();
+                    let choice = less.choose(&[lost], &others(n, &[lost])).unwrap();
+                    let read = less.emit(&choice).unwrap();
                     assert_eq!(read.inputs().len(), wanted, "{k}+{m} alpha {alpha} chunk {lost}");
                 }
             }

@@ -11,6 +11,7 @@ mod recover;
 mod solve;
 
 use super::{Choice, Code};
+use crate::combinations::{combinations, others};
 use crate::dag::{At, DagBuilder, Hint};
 use crate::{CodeError, CodeSpec, Dag, Packets, RebuildMethod, Shape};
 use kiln_gf::Matrix;
@@ -165,18 +166,14 @@ impl XorCode {
     /// Some loss cannot be decoded; the error names it.
     pub(super) fn check_mds(self, spec: &CodeSpec, hint: &str) -> Result<XorCode, CodeError> {
         let Shape { k, m, .. } = self.shape();
-        let mut lost: Vec<usize> = (0..m).collect();
-        loop {
-            let helpers = (0..k + m).filter(|chunk| !lost.contains(chunk)).collect();
-            let choice = Choice::new(RebuildMethod::Decode, &lost, helpers);
+        for lost in combinations(k + m, m) {
+            let choice = Choice::new(RebuildMethod::Decode, &lost, others(k + m, &lost));
             if self.emit(&choice).is_err() {
                 let reason = format!("chunks {lost:?} together could not be rebuilt; {hint}");
                 return Err(CodeError::Unsupported { spec: spec.to_string(), reason });
             }
-            if !crate::combinations::next_combination(&mut lost, k + m) {
-                return Ok(self);
-            }
         }
+        Ok(self)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::proof::prove;
 use super::{resident, share};
-use crate::combinations::sample;
+use crate::combinations::{others, sample};
 use crate::schedule::{Op, sums};
 use crate::{CODES, Codec, Dag, Shape};
 
@@ -29,9 +29,9 @@ fn dags(spec: &str, state: &mut u64) -> Vec<Dag> {
         while !codec.tolerates(&lost) {
             lost = sample(k + m, failures, state);
         }
-        let others: Vec<usize> = (0..k + m).filter(|i| !lost.contains(i)).collect();
-        dags.push(codec.decode_plan(&lost, &others).unwrap().dag().clone());
-        dags.push(codec.repair_plan(&lost, &others).unwrap().dag().clone());
+        let left = others(k + m, &lost);
+        dags.push(codec.decode_plan(&lost, &left).unwrap().dag().clone());
+        dags.push(codec.repair_plan(&lost, &left).unwrap().dag().clone());
     }
     dags
 }

@@ -1,8 +1,7 @@
 //! Butterfly codes against the recursive definition of their source.
 
-use crate::combinations::next_combination;
-use crate::seed;
-use crate::{Codec, RebuildMethod};
+use crate::combinations::{combinations, others};
+use crate::{Codec, RebuildMethod, seed};
 
 /// A column is its sub-chunks from top to bottom, one byte each.
 type Column = Vec<u8>;
@@ -37,10 +36,6 @@ fn codec(k: usize) -> Codec {
     Codec::new(&format!("butterfly:{k}+2").parse().unwrap()).unwrap()
 }
 
-fn others(n: usize, lost: &[usize]) -> Vec<usize> {
-    (0..n).filter(|chunk| !lost.contains(chunk)).collect()
-}
-
 /// All chunks of a random codeword, by the recursive definition.
 fn codeword(k: usize) -> Vec<Column> {
     let mut state = k as u64;
@@ -57,8 +52,7 @@ fn parities_follow_the_recursion_and_every_two_losses_decode() {
     for k in 1..=10 {
         let (codec, chunks) = (codec(k), codeword(k));
         assert_eq!(codec.shape().alpha, 1 << (k - 1));
-        let mut lost = vec![0, 1];
-        loop {
+        for lost in combinations(k + 2, 2) {
             let available = others(k + 2, &lost);
             let (_, dag) = codec.dag_of(&lost, &available).unwrap();
             let byte = |at: &crate::dag::At| chunks[at.chunk as usize][at.position as usize];
@@ -68,9 +62,6 @@ fn parities_follow_the_recursion_and_every_two_losses_decode() {
             assert_eq!(dag.work().0, 0, "XOR only");
             let most = (2 * (k - 1)) << (k - 1);
             assert!(dag.work().1 <= most, "k {k} lost {lost:?}: {} XORs", dag.work().1);
-            if !next_combination(&mut lost, k + 2) {
-                break;
-            }
         }
     }
 }

@@ -1,21 +1,13 @@
 //! Clay against its definition and the paper's numbers.
 
 use super::{Clay, ScalarCode};
-use crate::combinations::next_combination;
-use crate::seed;
-use crate::{CodeSpec, Codec, RebuildMethod};
+use crate::codes::codec;
+use crate::combinations::{combinations, others};
+use crate::{CodeSpec, Codec, RebuildMethod, seed};
 use kiln_gf::field::mul;
 
 fn clay(spec: &str) -> Clay {
     Clay::new(&spec.parse::<CodeSpec>().unwrap()).unwrap()
-}
-
-fn codec(spec: &str) -> Codec {
-    Codec::new(&spec.parse().unwrap()).unwrap()
-}
-
-fn others(n: usize, lost: &[usize]) -> Vec<usize> {
-    (0..n).filter(|i| !lost.contains(i)).collect()
 }
 
 /// The definition, without any DAG: uncouple the stored symbols pair by pair; every layer must be
@@ -142,16 +134,12 @@ fn average_costs_of_figure_17() {
         let codec = codec(&spec);
         for failures in 1..=4 {
             let average = codec.average_cost(failures, 0).unwrap();
-            let (mut lost, mut sum, mut count) = ((0..failures).collect::<Vec<_>>(), 0.0, 0);
-            let mut repairable = 0;
-            loop {
+            let (mut sum, mut count, mut repairable) = (0.0, 0, 0);
+            for lost in combinations(14, failures) {
                 let (cheap, cost) = papers_cost(&spec, d, &lost);
                 sum += cost;
                 repairable += u64::from(cheap);
                 count += 1;
-                if !next_combination(&mut lost, 14) {
-                    break;
-                }
             }
             let paper = sum / count as f64;
             println!(
@@ -177,8 +165,7 @@ fn multi_chunk_repairs_read_the_same_layers_everywhere() {
         let codec = codec(spec);
         let grid = clay(spec).grid;
         for failures in 2..=3 {
-            let mut lost: Vec<usize> = (0..failures).collect();
-            loop {
+            for lost in combinations(grid.k + grid.m, failures) {
                 let plan = codec.repair_plan(&lost, &others(grid.k + grid.m, &lost)).unwrap();
                 let nodes: Vec<usize> = lost.iter().map(|&c| grid.node_of(c)).collect();
                 let layers = (0..grid.alpha).filter(|&z| grid.score(&nodes, z) > 0).count();
@@ -189,9 +176,6 @@ fn multi_chunk_repairs_read_the_same_layers_everywhere() {
                     let of_layers = |z: u32| grid.score(&nodes, z as usize) > 0;
                     let mut runs = plan.helpers().iter().flat_map(|h| h.runs.iter());
                     assert!(runs.all(|run| run.clone().all(of_layers)), "{spec} {lost:?}");
-                }
-                if !next_combination(&mut lost, grid.k + grid.m) {
-                    break;
                 }
             }
         }

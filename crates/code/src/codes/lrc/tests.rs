@@ -1,23 +1,16 @@
 //! Maximal recoverability over all patterns, cheapest reads, and Ceph's layers.
 
 use super::{check, coefficients};
-use crate::combinations::{next_combination, sample};
+use crate::codes::codec;
+use crate::combinations::{combinations, others, sample};
 use crate::{CodeSpec, Codec, RebuildMethod, Shape, seed};
 use kiln_gf::{Matrix, generator};
-
-fn codec(spec: &str) -> Codec {
-    Codec::new(&spec.parse().unwrap()).unwrap()
-}
 
 fn refused(spec: &str) -> String {
     let error =
         spec.parse::<CodeSpec>().and_then(|spec| Codec::new(&spec)).unwrap_err().to_string();
     assert!(!error.contains('\n'), "{error}");
     error
-}
-
-fn others(n: usize, lost: &[usize]) -> Vec<usize> {
-    (0..n).filter(|chunk| !lost.contains(chunk)).collect()
 }
 
 /// Rows for all n chunks: what each is of the data.
@@ -38,8 +31,7 @@ fn every_pattern_of(k: usize, l: usize, g: usize) {
     };
     let mut decodable = 0;
     for failures in 1..=l + g {
-        let mut lost: Vec<usize> = (0..failures).collect();
-        loop {
+        for lost in combinations(n, failures) {
             let in_group =
                 |index| lost.iter().filter(|&&chunk| group(chunk) == Some(index)).count();
             let counts: Vec<usize> = (0..l).map(in_group).collect();
@@ -58,9 +50,6 @@ fn every_pattern_of(k: usize, l: usize, g: usize) {
                 };
                 let (_, dag) = codec.repair_dag(&lost, &left).unwrap();
                 assert_eq!(dag.inputs().len(), cheapest, "{k}+{l}+{g} {lost:?}");
-            }
-            if !next_combination(&mut lost, n) {
-                break;
             }
         }
     }
@@ -227,14 +216,10 @@ fn wide_layouts_tolerate_what_they_promise() {
             let codec = codec(&format!("lrc:{k}+{l}+{g},layout={layout}"));
             let (n, rows, any) = (k + l + g, rows(&codec), codec.tolerates_any());
             assert_eq!(any, if layout == "cascaded" { g } else { g + 1 });
-            let mut lost: Vec<usize> = (0..any).collect();
-            loop {
+            for lost in combinations(n, any) {
                 let decodable = rows.select_rows(&others(n, &lost)).rank() == k;
                 assert!(decodable && codec.tolerates(&lost), "{} {lost:?}", codec.spec());
                 patterns += 1;
-                if !next_combination(&mut lost, n) {
-                    break;
-                }
             }
             assert!(codec.margin(&[]) >= any as i32);
         }

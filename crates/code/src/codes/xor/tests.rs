@@ -1,19 +1,10 @@
 //! XOR codes against their sources: definitions, MDS, XOR counts, reads of a repair, packets.
 
 use super::is_prime;
-use crate::codes::{Choice, build};
-use crate::combinations::next_combination;
+use crate::codes::{Choice, build, codec};
+use crate::combinations::{combinations, others};
 use crate::passes::fuse;
-use crate::seed;
-use crate::{Codec, RebuildMethod, Shape};
-
-fn codec(spec: &str) -> Codec {
-    Codec::new(&spec.parse().unwrap()).unwrap()
-}
-
-fn others(n: usize, lost: &[usize]) -> Vec<usize> {
-    (0..n).filter(|i| !lost.contains(i)).collect()
-}
+use crate::{Codec, RebuildMethod, Shape, seed};
 
 fn primes(range: std::ops::RangeInclusive<usize>) -> impl Iterator<Item = usize> {
     range.filter(|&p| is_prime(p))
@@ -123,8 +114,7 @@ fn assert_mds(spec: &str) {
     let code = build(&spec.parse().unwrap()).unwrap();
     let Shape { k, m, .. } = code.shape();
     let word = word(spec, 4);
-    let mut lost: Vec<usize> = (0..m).collect();
-    loop {
+    for lost in combinations(k + m, m) {
         let helpers = others(k + m, &lost);
         let choice = Choice::new(RebuildMethod::Decode, &lost, helpers);
         let dag = code.emit(&choice).unwrap_or_else(|error| panic!("{spec} {lost:?}: {error}"));
@@ -132,9 +122,6 @@ fn assert_mds(spec: &str) {
             dag.inputs().iter().map(|at| word[at.chunk as usize][at.position as usize]).collect();
         let wanted: Vec<u8> = lost.iter().flat_map(|&chunk| word[chunk].clone()).collect();
         assert!(dag.eval(&inputs).unwrap() == wanted, "{spec} {lost:?}");
-        if !next_combination(&mut lost, k + m) {
-            break;
-        }
     }
 }
 
