@@ -16,8 +16,6 @@ use crate::faulty::{Access, FaultAction, Faults, Struck};
 pub enum Failing {
     /// Nothing works any more, anywhere.
     Kill,
-    /// The same, and operations that only read count too.
-    PowerCut,
     /// One operation fails.
     Error,
     /// A disk has no room from then on.
@@ -52,11 +50,6 @@ impl Fuse {
     pub fn new(failing: Failing, after: i64) -> Arc<Fuse> {
         let (left, struck, rival) = (AtomicI64::new(after), Mutex::default(), Mutex::default());
         Arc::new(Fuse { failing, left, struck, rival, locks: Arc::default() })
-    }
-
-    /// Strikes after so many operations from now on.
-    pub fn burn(&self, after: i64) {
-        self.left.store(after, Ordering::SeqCst);
     }
 
     /// Sets what a rival does at its moment.
@@ -103,22 +96,21 @@ impl Fuse {
     fn fails(&self, disk: &str, op: Operation) -> Option<ErrorKind> {
         use Operation::{Complete, Create, Remove, Rename, Sync, Write};
         let changes = matches!(op, Create | Write | Sync | Complete | Rename | Remove);
-        let counts = changes || self.failing == Failing::PowerCut;
-        let left = if counts { self.left.fetch_sub(1, Ordering::SeqCst) } else { self.left() };
+        let left = if changes { self.left.fetch_sub(1, Ordering::SeqCst) } else { self.left() };
         if self.failing == Failing::Rival {
-            let due = counts && left <= 0 && Arc::strong_count(&self.locks) == 1;
+            let due = changes && left <= 0 && Arc::strong_count(&self.locks) == 1;
             let act = if due { self.rival.lock().take() } else { None };
             act.into_iter().for_each(|act| act());
             return None;
         }
         let mut struck = self.struck.lock();
-        let now = counts && left == 0;
+        let now = changes && left == 0;
         if now {
             *struck = Some(disk.to_owned());
         }
         let here = struck.as_deref() == Some(disk);
         let failed = match self.failing {
-            Failing::Kill | Failing::PowerCut => struck.is_some(),
+            Failing::Kill => struck.is_some(),
             Failing::Error => now,
             Failing::Full => now || (here && matches!(op, Create | Write)),
             Failing::Lost => here,

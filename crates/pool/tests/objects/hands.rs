@@ -2,6 +2,7 @@
 //! done in part, doing it again completes it.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -25,6 +26,8 @@ pub struct Hands<'a> {
     /// Index kept from one command to the next.
     index: Index,
     pool: RefCell<Option<Rc<Pool>>>,
+    /// Objects that were put, as far as that was acknowledged.
+    pub acknowledged: RefCell<BTreeSet<String>>,
 }
 
 fn refused(what: String) -> PoolError {
@@ -57,6 +60,7 @@ impl Hands<'_> {
         let run = self.world.run();
         let req = PutRequest { name, run, now_ms: NOW_MS, replace: true };
         self.pool()?.put(&req, &mut StreamSource::new(bytes), &settings())?;
+        self.acknowledged.borrow_mut().insert(name.to_owned());
         Ok(())
     }
 
@@ -71,6 +75,8 @@ impl Hands<'_> {
         let puts = objects.iter().zip(&mut sources);
         let puts = puts.map(|((name, _), source)| (put(*name), source as &mut dyn Source));
         let ends = self.pool()?.put_all(puts.collect(), &settings())?;
+        let put = ends.iter().zip(objects).filter(|(end, _)| end.is_ok());
+        self.acknowledged.borrow_mut().extend(put.map(|(_, (name, _))| (*name).to_owned()));
         ends.into_iter().try_for_each(|end| end.map(drop))
     }
 
@@ -234,5 +240,5 @@ pub fn through<R>(
         Ok(wrap(at, world.open_node(node)?))
     };
     let (index, pool) = (Index::in_memory().unwrap(), RefCell::default());
-    act(&Hands { world, open: &open, index, pool })
+    act(&Hands { world, open: &open, index, pool, acknowledged: RefCell::default() })
 }

@@ -1,7 +1,6 @@
 //! Pools over memory nodes.
 
 mod buckets;
-mod crash;
 mod encrypted;
 mod everyday;
 mod forged;

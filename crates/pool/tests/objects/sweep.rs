@@ -1,6 +1,7 @@
 //! The fault sweep: a kill, a failure and a full disk at every file operation of everything that
-//! changes a pool. Afterwards an object is the old one or the new one, doing it again completes it,
-//! and a scrub with a repair makes the pool whole.
+//! changes a pool. Afterwards an object is the old one or the new one, what was acknowledged is the
+//! new one, doing it again completes it, and a scrub with a repair makes the pool whole, also where
+//! it is not done again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,14 @@ struct Row {
     act: fn(&Hands<'_>) -> Result<(), PoolError>,
     /// Object `x`, before and after.
     x: [Option<u64>; 2],
+}
+
+impl Row {
+    /// Returns whether it is about data alone: then nothing has to be done again before the pool is
+    /// made whole.
+    fn is_of_data(&self) -> bool {
+        self.x[0] != self.x[1] || matches!(self.name, "repair" | "recode")
+    }
 }
 
 const OLD: Option<u64> = Some(1);
@@ -252,31 +261,65 @@ fn reboot(world: &mut World, seed: u64) {
     }
 }
 
+/// Makes a pool whole.
+fn make_whole(hands: &Hands<'_>) -> Result<(), String> {
+    let fail = |error: PoolError| format!("made whole: {error}");
+    hands.scrub(9_000).map_err(fail)?;
+    hands.repair(false).map_err(fail)?;
+    let last = hands.scrub(9_500).map_err(fail)?;
+    let settled = hands.pool().map_err(fail)?.config().is_settled();
+    match last.clean && last.leftovers == 0 && settled {
+        true => Ok(()),
+        false => Err(format!("not whole, settled {settled}: {last:?}")),
+    }
+}
+
+/// Contents of `x`, and of what is put together with it.
+fn contents(hands: &Hands<'_>) -> Result<Vec<Option<Vec<u8>>>, String> {
+    let pool = hands.pool().map_err(|error| error.to_string())?;
+    let names = ["x", fellows()[0].0, fellows()[1].0].into_iter();
+    names.map(|name| get(&pool, name).map_err(|error| format!("{name}: {error}"))).collect()
+}
+
 /// Plays one moment of one row; `Err` says what is wrong.
 fn trial(row: &Row, start: &World, failing: Failing, moment: i64) -> Result<(), String> {
     let mut world = start.copy();
     let fuse = Fuse::new(failing, moment);
     let wrap = |disk, inner| fused(&world, disk, inner, &fuse);
-    // However it ends: what counts is what is found afterwards.
-    let _ = through(&world, wrap, |hands| (row.act)(hands));
+    let (end, acknowledged) =
+        through(&world, wrap, |hands| ((row.act)(hands), hands.acknowledged.take()));
     if failing == Failing::Kill {
         reboot(&mut world, moment as u64);
     }
+    // A reboot takes the folder away in which a server of buckets has what is being written.
+    let served = matches!(DISKS.get(), Disks::Served);
+    let is_new = !served && (end.is_ok() || acknowledged.contains("x"));
+    let allowed = if is_new { &row.x[1..] } else { &row.x };
+    let found = with_hands(&world, |hands| {
+        check(hands, "after", row.x[0], allowed)?;
+        contents(hands)
+    })?;
+    for ((name, _), found) in fellows().iter().zip(&found[1..]) {
+        if found.is_none() && !served && acknowledged.contains(*name) {
+            return Err(format!("{name} was acknowledged and is lost"));
+        }
+    }
+    if failing == Failing::Kill && row.is_of_data() && !served {
+        with_hands(&world.copy(), |hands| {
+            make_whole(hands)?;
+            match contents(hands)? == found {
+                true => Ok(()),
+                false => Err("changed by making it whole".to_owned()),
+            }
+        })?;
+    }
     with_hands(&world, |hands| {
-        check(hands, "after", row.x[0], &row.x)?;
         (row.act)(hands).map_err(|error| format!("done again: {error}"))?;
         check(hands, "done again", row.x[0], &row.x[1..])
     })?;
     world.away.clear();
     with_hands(&world, |hands| {
-        let fail = |error: PoolError| format!("made whole: {error}");
-        hands.scrub(9_000).map_err(fail)?;
-        hands.repair(false).map_err(fail)?;
-        let last = hands.scrub(9_500).map_err(fail)?;
-        let settled = hands.pool().map_err(fail)?.config().is_settled();
-        if !last.clean || last.leftovers > 0 || !settled {
-            return Err(format!("not whole, settled {settled}: {last:?}"));
-        }
+        make_whole(hands)?;
         check(hands, "made whole", row.x[0], &row.x[1..])
     })
 }

@@ -17,8 +17,7 @@ use kiln_store::{
     Backend, Extensions, Locks, MemoryBackend, ReadAt, StagedBackend, StoreError, WriteLock,
 };
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
-use kiln_testkit::Bucket;
-use kiln_testkit::FaultyBackend;
+use kiln_testkit::{Bucket, FaultyBackend};
 
 use crate::sealed::keys;
 
