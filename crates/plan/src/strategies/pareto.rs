@@ -2,19 +2,20 @@
 //!
 //! From a random placement, all neighbours (one vertex elsewhere) of every placement in the
 //! un-searched pool are looked at. One that no candidate beats in both maximum load and bandwidth
-//! becomes a candidate and is searched later. When the pool is empty, the search starts again from
-//! another random placement, as the paper proposes.
+//! becomes a candidate and is searched later; one that is as good in either is not beaten. The
+//! paper leaves the order open: here the placement with the least load is searched next. When the
+//! pool is empty, the search starts again from another random placement, as the paper proposes.
 
 use super::{Basis, PlacementStrategy, central};
 use crate::edges::Edges;
 use crate::traffic_table::TrafficTable;
 use crate::{Plan, PlanError, Problem, SearchBudget};
 use kiln_code::seed::below;
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 /// Neighbours between two questions whether a search is over.
 const ASK_EVERY: u64 = 1 << 10;
-/// The most placements that wait to be searched; the latest go first.
+/// The most placements that wait to be searched; those with the largest load are left out.
 const POOL_MAX: usize = 1 << 12;
 
 pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
@@ -63,6 +64,11 @@ fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanE
     }
 }
 
+/// Returns whether a score beats another one in load and in traffic: the paper's cases 1 and 4.
+fn beats(one: (u32, u32), other: (u32, u32)) -> bool {
+    one.0 < other.0 && one.1 < other.1
+}
+
 /// One run from a random start; returns the candidate of the least maximum load.
 fn run(
     mut table: TrafficTable<'_>,
@@ -70,13 +76,13 @@ fn run(
     moves: &mut u64,
     budget: &mut SearchBudget<'_>,
 ) -> Candidate {
-    let first = (table.score(), table.places().to_vec());
-    let mut pool: VecDeque<Candidate> = VecDeque::from([first.clone()]);
-    let mut candidates = vec![first];
+    let mut best = (table.score(), table.places().to_vec());
+    let mut pool = BTreeMap::from([best.clone()]);
+    let mut candidates = vec![best.0];
     let inputs = table.inputs();
-    while let Some((score, place)) = pool.pop_front() {
+    while let Some((score, place)) = pool.pop_first() {
         // Beaten since it came into the pool: its neighbours would be as well.
-        if candidates.iter().any(|(other, _)| other.0 < score.0 && other.1 < score.1) {
+        if candidates.iter().any(|&other| beats(other, score)) {
             continue;
         }
         for (index, &worker) in place.iter().enumerate() {
@@ -87,27 +93,26 @@ fn run(
             for to in (0..workers as u16).filter(|&to| to != own) {
                 *moves += 1;
                 if (*moves).is_multiple_of(ASK_EVERY) && budget.is_over(*moves) {
-                    return least(candidates);
+                    return best;
                 }
                 table.place(v, to);
                 let score = table.score();
-                let beaten = |(other, _): &Candidate| other.0 <= score.0 && other.1 <= score.1;
-                if !candidates.iter().any(beaten) {
-                    candidates.retain(|(other, _)| !(score.0 <= other.0 && score.1 <= other.1));
-                    let candidate = (score, table.places().to_vec());
-                    candidates.push(candidate.clone());
-                    pool.push_back(candidate);
-                    if pool.len() > POOL_MAX {
-                        pool.pop_front();
-                    }
+                if candidates.iter().any(|&other| other == score || beats(other, score)) {
+                    continue;
+                }
+                candidates.retain(|&other| !beats(score, other));
+                candidates.push(score);
+                let place = table.places().to_vec();
+                if score < best.0 {
+                    best = (score, place.clone());
+                }
+                pool.insert(score, place);
+                if pool.len() > POOL_MAX {
+                    pool.pop_last();
                 }
             }
             table.place(v, own);
         }
     }
-    least(candidates)
-}
-
-fn least(candidates: Vec<Candidate>) -> Candidate {
-    candidates.into_iter().min().unwrap_or_default()
+    best
 }
