@@ -34,11 +34,38 @@ const PARTS_MIN: usize = 64;
 /// Most bytes of a fragment: on a slow link an urgent one must not wait long for another.
 pub(crate) const FRAGMENT_MAX: usize = 64 << 10;
 
-/// Bytes of every sub-chunk that travel together by default: windows of about a
-/// mebibyte of each chunk. Much smaller ones cost time for messages, larger ones time until the
-/// first of them has gone through all nodes.
-pub fn default_slice(alpha: usize) -> u32 {
-    ((1 << 20) / alpha.clamp(1, 1 << 10) as u32).min(64 << 10)
+/// Windows that a repair is cut into, as far as they stay long.
+const WINDOWS: u64 = 256;
+/// Windows of a repair at least, unless slices would be shorter than [`SLICE_LEAST`].
+const WINDOWS_LEAST: u64 = 8;
+const SLICE_LEAST: u64 = 512;
+
+/// Bytes of every sub-chunk that travel together by default, where each has `sub_bytes` in all
+/// stripes: windows of a mebibyte of each chunk at most, and of a fragment at least. Much smaller
+/// ones cost time for messages. Of fewer ones the first takes long to go through all nodes, and
+/// meanwhile the last links idle: a hub's plan takes 2.6 windows more than its load.
+///
+/// ```
+/// # use kiln_net::task::default_slice;
+/// assert_eq!(default_slice(256, 1 << 20), 4096); // windows of a mebibyte of a chunk of 256
+/// assert_eq!(default_slice(256, 64 << 10), 512); // of 128 KiB of a chunk of 16 MiB
+/// assert_eq!(default_slice(1, 1 << 30), 64 << 10);
+/// ```
+pub fn default_slice(alpha: usize, sub_bytes: u64) -> u32 {
+    let alpha = alpha.clamp(1, 1 << 10) as u64;
+    let least = (FRAGMENT_MAX as u64 / alpha).min(sub_bytes / WINDOWS_LEAST).max(SLICE_LEAST);
+    (sub_bytes / WINDOWS / 64 * 64).max(least).min(most_of(alpha)) as u32
+}
+
+/// The longest slice by default.
+fn most_of(alpha: u64) -> u64 {
+    ((1 << 20) / alpha).min(FRAGMENT_MAX as u64)
+}
+
+/// Windows of such slices that hold as many bytes as `windows` of the longest ones.
+pub fn as_many(windows: u32, alpha: usize, slice: u32) -> u32 {
+    let times = most_of(alpha.clamp(1, 1 << 10) as u64) as u32 / slice.max(1);
+    windows.saturating_mul(times.max(1)).min(WINDOWS_MAX.max(windows))
 }
 
 /// An effect that a task asks for.

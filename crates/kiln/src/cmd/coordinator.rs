@@ -62,7 +62,7 @@ pub struct Coordinator {
     to: Vec<String>,
 
     /// Strategy that places the work: see kiln plan; `joint`, for a pool, takes for each object the
-    /// plan that loads the links most evenly [default: joint, without a pool hub]
+    /// plan that loads the links most evenly [default: joint, without a pool best]
     #[arg(long, value_name = "NAME")]
     strategy: Option<String>,
 

@@ -11,15 +11,12 @@ use crate::coordinator::Share;
 use crate::placed::{self, Shares, Wanted, refused};
 use kiln_net::NetError;
 use kiln_net::proto::assignment::{Assignment, Geometry, WINDOWS_MAX};
-use kiln_net::task::default_slice;
+use kiln_net::task::{as_many, default_slice};
 
 /// Windows under way at each agent.
 const WINDOWS: u32 = 16;
 /// Bytes of windows under way at the reader, about.
 const AHEAD: u64 = 32 << 20;
-/// Windows of a read, unless it is so small that slices would be shorter than a disk's block.
-const LEAST_WINDOWS: u64 = 8;
-const LEAST_SLICE: u32 = 512;
 
 /// An agent with shards of the object.
 #[derive(Debug)]
@@ -121,12 +118,14 @@ fn shares(
     layout: &Layout,
 ) -> Result<(Vec<Share>, Assignment), RecoveryError> {
     let parts = plan.execution()?;
-    let slice = slice_of(ask, layout);
+    let alpha = ask.codec.shape().alpha;
+    let each: u64 = ask.stripes.clone().map(|stripe| layout.sub_len(stripe) as u64).sum();
+    let slice = default_slice(alpha, each);
     let shares = Shares {
         parts: &parts,
         stripes: ask.stripes.clone(),
         slice,
-        windows: WINDOWS,
+        windows: as_many(WINDOWS, alpha, slice),
         rate: 0,
         geometry: Geometry::of(&ask.info, ask.info.size.unwrap_or(0), &ask.digests),
         // The reader has no address: it fetches what is for it.
@@ -143,13 +142,4 @@ fn shares(
     };
     let others = agents.iter().enumerate().filter_map(share).collect();
     Ok((others, Assignment { windows, ..mine }))
-}
-
-/// Bytes of every sub-chunk that travel together: as usual, but so few that there are some windows.
-fn slice_of(ask: &Degraded, layout: &Layout) -> u32 {
-    let usual = default_slice(ask.codec.shape().alpha);
-    let sub_len = layout.sub_len(ask.stripes.start).max(1) as u64;
-    let stripes = ask.stripes.end - ask.stripes.start;
-    let short = (sub_len * stripes / LEAST_WINDOWS).max(u64::from(LEAST_SLICE));
-    usual.min(u32::try_from(short).unwrap_or(u32::MAX))
 }

@@ -59,7 +59,7 @@ impl HelpingAgents<'_> {
         let shares = Shares {
             parts: &parts,
             stripes: 0..ask.stripes,
-            slice: default_slice(ask.info.alpha as usize),
+            slice: default_slice(ask.info.alpha as usize, u64::MAX),
             windows: WINDOWS,
             rate: self.rate,
             geometry: geometry(&ask.info, &unknown_digests(&ask.info)),

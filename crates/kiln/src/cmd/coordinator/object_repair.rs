@@ -9,8 +9,8 @@ use kiln_net::{Address, Network};
 
 use kiln_files::discover;
 use kiln_net::proto::assignment::Geometry;
-use kiln_net::task::{TransferCounters, default_slice};
-use kiln_plan::{Plan, SearchBudget, strategy};
+use kiln_net::task::{TransferCounters, as_many, default_slice};
+use kiln_plan::{Plan, SearchBudget, UNDECIDED, strategy};
 use kiln_recovery::RepairWatcher;
 use kiln_recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, Repaired};
 use kiln_store::{Locks, ReadMode, ShardReader, StoreError};
@@ -27,8 +27,6 @@ use crate::print::{is_null, pace};
 use crate::setup::{Folders, PlanFile, Setup};
 use crate::{sizes, times};
 
-/// The default strategy.
-const STRATEGY: &str = "hub";
 /// Between two tries while agents cannot be reached.
 const BETWEEN: Duration = Duration::from_secs(1);
 
@@ -79,21 +77,19 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     let paid = Paid::read(flags.price.as_deref(), ids())?;
     let by_price = |paid: &Paid| ByPrice::new(paid.nodes.of(ids()), flags.strategy.as_deref());
     let prices = paid.as_ref().map(by_price);
+    let (slice, windows) = windows(flags, found.size, set.codec().shape());
     let mut repair = PlacedRepair {
         codec: set.codec(),
         geometry,
         nodes,
         targets: lost.iter().map(|&index| target_of(&found.object, index, target)).collect(),
-        strategy: flags.strategy.as_deref().unwrap_or(STRATEGY),
+        strategy: flags.strategy.as_deref().unwrap_or(UNDECIDED.name),
         first: None,
         prices,
         copies: false,
         in_place: true,
-        slice: match flags.window {
-            Some(bytes) => u32::try_from(bytes).unwrap_or(u32::MAX).max(1),
-            None => default_slice(found.alpha),
-        },
-        windows: flags.windows,
+        slice,
+        windows,
         rate: setup.limit_rate().unwrap_or(0),
         seed: setup.seed,
         moves: flags.moves,
@@ -115,6 +111,15 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
     });
     let json = json(&found, &repair, (&lost, plan_cached), (&done, price.as_ref()), setup);
     setup.report(&json, || text(&found, &repair, (&lost, &source), (&done, price.as_ref()), setup))
+}
+
+/// Bytes of every sub-chunk in a window, and windows under way, for an object of `size` bytes.
+fn windows(flags: &Coordinator, size: u64, shape: kiln_code::Shape) -> (u32, u32) {
+    if let Some(bytes) = flags.window {
+        return (u32::try_from(bytes).unwrap_or(u32::MAX).max(1), flags.windows);
+    }
+    let slice = default_slice(shape.alpha, size / (shape.k * shape.alpha) as u64);
+    (slice, as_many(flags.windows, shape.alpha, slice))
 }
 
 /// The plan to begin with: that of the file, or a new one that is kept there; and which it is. A

@@ -18,7 +18,7 @@ use crate::run::recover::RepairWatcher;
 use crate::{ByPrice, FinalFailure, OnDemand, PlacedRepair, Repaired, ShownPlan};
 use kiln_net::Turn;
 use kiln_net::proto::assignment::Geometry;
-use kiln_net::task::{TransferCounters, default_slice};
+use kiln_net::task::{TransferCounters, as_many, default_slice};
 
 /// Between two tries of a commit.
 const BETWEEN: Duration = Duration::from_millis(500);
@@ -185,6 +185,12 @@ impl Shared<'_> {
         });
         let plan = object_repair.plan_for(&nodes).filter(|_| prices.is_none());
         let name = |index: u16| (lacking.part(index), lacking.file(index));
+        let shard = object_repair.want.shard_bytes();
+        let alpha = lacking.info.alpha as usize;
+        let windows = (options.windows / options.at_once() as u32).max(LEAST_WINDOWS);
+        // What the first window of one repair leaves idle, the others use.
+        let usual = || default_slice(alpha, shard * options.at_once() as u64 / alpha as u64);
+        let slice = options.slice.unwrap_or_else(usual);
         let repair = PlacedRepair {
             codec: &lacking.codec,
             geometry: Geometry::of(&lacking.info, object_repair.want.listed.size, &lacking.digests),
@@ -197,13 +203,15 @@ impl Shared<'_> {
             nodes,
             copies,
             in_place: false,
-            slice: options.slice.unwrap_or_else(|| default_slice(lacking.info.alpha as usize)),
-            windows: (options.windows / options.at_once() as u32).max(LEAST_WINDOWS),
+            slice,
+            windows: match options.slice {
+                Some(_) => windows,
+                None => as_many(windows, alpha, slice),
+            },
             rate: self.rate(),
             seed: options.seed,
             moves: SearchBudget::MOVES,
         };
-        let shard = object_repair.want.shard_bytes();
         for (_, node) in &object_repair.targets {
             self.scheduler().add_load(*node, shard);
         }
