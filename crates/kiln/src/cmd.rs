@@ -235,12 +235,4 @@ mod tests {
     fn the_command_line_is_a_sound_program() {
         Program::command().debug_assert();
     }
-
-    #[test]
-    fn wrong_words_become_one_line() {
-        let words = ["kiln", "encode", "--nonsense"].map(OsString::from);
-        let Err(failure) = parse(words.into_iter()) else { panic!("accepted nonsense") };
-        let line = failure.to_string();
-        assert!(!line.contains('\n') && line.contains("--nonsense"), "{line}");
-    }
 }

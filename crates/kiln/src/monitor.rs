@@ -127,11 +127,8 @@ pub struct Metrics {
 /// Numbers with one name, told apart by a label.
 #[derive(Clone, Debug)]
 pub struct MetricFamily {
-    /// Its name.
     pub name: &'static str,
-    /// Its counters.
     pub help: &'static str,
-    /// The label.
     pub label: &'static str,
     /// Its values, each with its number.
     pub rows: Vec<(String, u64)>,

@@ -23,13 +23,10 @@ use logs::LogsSeen;
 /// Contents of the page.
 #[derive(Debug, Clone, Default)]
 pub struct View {
-    /// The pool's name.
     pub pool: String,
-    /// State of the coordinator.
     pub state: RecoveryState,
     /// Limits of its traffic.
     pub limits: RateLimits,
-    /// Logs of volumes.
     pub logs: LogsSeen,
     /// The time, in ms since 1970.
     pub now_ms: u64,

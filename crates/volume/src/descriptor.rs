@@ -62,9 +62,7 @@ pub(crate) struct Descriptor {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogCopy {
-    /// Id of its node.
     pub node: String,
-    /// Name of the file.
     pub file: String,
 }
 

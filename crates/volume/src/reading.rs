@@ -31,7 +31,6 @@ struct Run {
 
 /// Adjacent blocks of a segment, and where they go.
 pub(crate) struct Wanted<'a> {
-    /// The segment.
     pub id: SegmentId,
     /// Byte in its object.
     pub start: u64,

@@ -35,7 +35,6 @@ pub(super) struct RawFiles<'a> {
     pub object: String,
     /// Files missing although named, or of a wrong length.
     pub damage: Vec<Damage>,
-    /// The code.
     pub codec: &'a Codec,
     nodes: &'a [Node],
     /// Position of the node, and the file, for each index.

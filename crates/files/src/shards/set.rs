@@ -19,9 +19,7 @@ use kiln_stripe::{Condition, Damage, Node, PoolError, Result, SetReport, ShardRe
 pub(crate) struct Member {
     /// Position among the set's nodes.
     pub node: usize,
-    /// File name there.
     pub name: String,
-    /// Reads it.
     pub reader: ShardReader,
     /// Header, trailer or length are bad; its chunks may still be good.
     pub damaged: bool,
@@ -34,7 +32,6 @@ pub(crate) struct Member {
 pub(crate) struct ForeignFile {
     /// Position of its node.
     pub node: usize,
-    /// File name there.
     pub name: String,
     /// Mark that tells it from others.
     pub mark: String,

@@ -17,7 +17,6 @@ use crate::setup::{Folders, Setup, local};
 pub struct Group {
     /// The folder below those that were named; empty for these themselves.
     pub below: PathBuf,
-    /// The object's name.
     pub object: String,
     /// The same folder below each of those that were named.
     pub folders: Folders,

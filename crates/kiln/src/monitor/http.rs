@@ -38,7 +38,6 @@ pub struct Document {
     pub kind: &'static str,
     /// More headers, as whole lines.
     pub headers: &'static [&'static str],
-    /// The document.
     pub body: String,
 }
 

@@ -8,7 +8,6 @@ const BLOCK: usize = 4096;
 
 /// A file that is written from its beginning on.
 pub struct SparseFile {
-    /// The file itself.
     pub file: File,
     /// Offset of the next byte; `None` where there can be no holes, as in pipes and devices.
     at: Option<u64>,

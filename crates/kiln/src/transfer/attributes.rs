@@ -26,7 +26,6 @@ const MAX_BYTES: u64 = 256 << 20;
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Attributes {
     version: u32,
-    /// Entries by their names.
     pub entries: BTreeMap<String, Entry>,
 }
 

@@ -15,7 +15,6 @@ use crate::names::is_output_part;
 /// A file, folder or link.
 #[derive(Clone)]
 pub struct LocalEntry {
-    /// Its path.
     pub path: PathBuf,
     /// Bytes of a file when it was looked at.
     pub bytes: u64,

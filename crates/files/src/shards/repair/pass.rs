@@ -16,7 +16,6 @@ use crate::ShardSet;
 pub(super) struct Job<'a> {
     /// The shards as they are.
     pub set: &'a ShardSet,
-    /// The request.
     pub req: &'a RepairRequest,
     /// Indices to rebuild, ascending.
     pub targets: &'a [usize],

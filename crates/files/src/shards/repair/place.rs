@@ -8,9 +8,7 @@ use crate::ShardSet;
 /// Place of one rebuilt shard.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    /// Index of the shard.
     pub index: usize,
-    /// Its node.
     pub node: Node,
     /// Its final name there.
     pub name: String,

@@ -74,7 +74,6 @@ fn majority<T>(votes: Vec<(T, usize)>) -> Option<T> {
 /// All runs of one object.
 #[derive(Debug)]
 pub(crate) struct EncodeRuns {
-    /// Name of the object.
     pub object: String,
     /// By run identifier.
     pub runs: BTreeMap<[u8; 16], EncodeRun>,

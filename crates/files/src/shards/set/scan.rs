@@ -11,7 +11,6 @@ use kiln_stripe::{Node, Result};
 pub(crate) struct Found {
     /// Position of its node.
     pub node: usize,
-    /// File name.
     pub name: String,
     /// Kind, object and index as its name tells.
     pub kind: Kind,

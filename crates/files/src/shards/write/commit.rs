@@ -11,9 +11,7 @@ use kiln_stripe::{Node, Result, Settings, names};
 pub(crate) struct Rename {
     /// Position of the node.
     pub node: usize,
-    /// Old name.
     pub from: String,
-    /// New name.
     pub to: String,
 }
 

@@ -27,7 +27,6 @@ struct Look {
 pub struct LogKeeper<'a> {
     flags: &'a PoolFlags,
     setup: &'a Setup,
-    /// The board for findings.
     board: Option<Arc<Board>>,
     look: Mutex<Option<Look>>,
 }
