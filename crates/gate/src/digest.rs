@@ -1,6 +1,8 @@
 //! Checksums of payloads: the entity tag, and those that clients name.
 
-use std::fmt;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::{Builder, JoinHandle};
+use std::{fmt, io};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,6 +13,11 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::{Code, GateError, Result};
 use crate::record::Checksum;
+
+/// Bytes of a block whose sums are made at a time, and blocks of one payload beside the one that is
+/// being filled.
+const BLOCK: usize = 128 << 10;
+const BLOCKS: usize = 3;
 
 /// An algorithm of S3's additional checksums.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -152,33 +159,115 @@ pub(crate) fn joined(kind: Kind, first: &[u8], second: &[u8], second_len: u64) -
     Some(sum.to_be_bytes()[8 - kind.bytes()..].to_vec())
 }
 
-/// All digests of one payload.
-#[derive(Debug)]
-pub(crate) struct Digests {
+/// All digests of one payload, of the bytes so far.
+#[derive(Clone, Debug)]
+pub(crate) struct Sums {
     md5: Md5,
     /// Of the payload as it was signed.
-    pub signed: Option<Hasher>,
+    signed: Option<Hasher>,
     /// The one that the client named.
-    pub named: Option<Hasher>,
+    named: Option<Hasher>,
 }
 
-impl Digests {
-    pub(crate) fn new(signed: bool, named: Option<Kind>) -> Digests {
-        let signed = signed.then(|| Hasher::new(Kind::Sha256));
-        Digests { md5: Md5::new(), signed, named: named.map(Hasher::new) }
-    }
-
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+impl Sums {
+    fn update(&mut self, bytes: &[u8]) {
         self.md5.update(bytes);
         for hasher in self.signed.iter_mut().chain(&mut self.named) {
             hasher.update(bytes);
         }
     }
 
-    /// Returns the MD5 of what came so far.
     pub(crate) fn md5(&self) -> [u8; 16] {
         let digest = self.md5.clone().finalize();
         std::array::from_fn(|at| digest[at])
+    }
+
+    /// Returns the SHA-256 of the payload as it was signed, in hex.
+    pub(crate) fn signed(&self) -> Option<String> {
+        self.signed.clone().map(|hasher| hex(&hasher.finish()))
+    }
+
+    /// Returns the checksum that the client named.
+    pub(crate) fn named(&self) -> Option<Checksum> {
+        self.named.clone().map(Hasher::checksum)
+    }
+}
+
+/// The making of [`Sums`], on a thread of its own as soon as there is more than a block: an MD5
+/// takes longer than all that the pool does with the bytes.
+#[derive(Debug)]
+pub(crate) struct Digests {
+    sums: Sums,
+    block: Vec<u8>,
+    beside: Option<Beside>,
+}
+
+/// The thread, and blocks on their way to it and back.
+#[derive(Debug)]
+struct Beside {
+    full: Sender<Vec<u8>>,
+    empty: Receiver<Vec<u8>>,
+    thread: JoinHandle<Sums>,
+}
+
+impl Beside {
+    fn start(mut sums: Sums) -> io::Result<Beside> {
+        let ((full, filled), (back, empty)) = (channel::<Vec<u8>>(), channel());
+        (0..BLOCKS).for_each(|_| drop(back.send(Vec::new())));
+        let thread = Builder::new().name("kiln-s3-sums".into()).spawn(move || {
+            for mut block in filled {
+                sums.update(&block);
+                block.clear();
+                let _ = back.send(block);
+            }
+            sums
+        })?;
+        Ok(Beside { full, empty, thread })
+    }
+}
+
+impl Digests {
+    pub(crate) fn new(signed: bool, named: Option<Kind>) -> Digests {
+        let signed = signed.then(|| Hasher::new(Kind::Sha256));
+        let sums = Sums { md5: Md5::new(), signed, named: named.map(Hasher::new) };
+        Digests { sums, block: Vec::new(), beside: None }
+    }
+
+    pub(crate) fn update(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            if self.block.len() == BLOCK {
+                self.pass_on();
+            }
+            let taken = bytes.len().min(BLOCK - self.block.len());
+            self.block.extend_from_slice(&bytes[..taken]);
+            bytes = &bytes[taken..];
+        }
+    }
+
+    /// Passes the block on to the thread; where the system gives none, the sums are made here.
+    fn pass_on(&mut self) {
+        if self.beside.is_none() {
+            self.beside = Beside::start(self.sums.clone()).ok();
+        }
+        let passed = self.beside.as_ref().and_then(|beside| {
+            let next = beside.empty.recv().ok()?;
+            beside.full.send(std::mem::replace(&mut self.block, next)).ok()
+        });
+        if passed.is_none() {
+            self.sums.update(&self.block);
+        }
+        self.block.clear();
+    }
+
+    /// Waits until all that came is in the sums.
+    pub(crate) fn sums(&mut self) -> &Sums {
+        if let Some(Beside { full, thread, .. }) = self.beside.take() {
+            drop(full);
+            self.sums = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        self.sums.update(&self.block);
+        self.block.clear();
+        &self.sums
     }
 }
 

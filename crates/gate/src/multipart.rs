@@ -117,8 +117,8 @@ impl Gate {
             }
             _ => self.put_verified(&data, body)?,
         }
-        let (md5, checksum) = body.verified();
-        let etag = digest::hex(&md5);
+        let sums = body.verified();
+        let (etag, checksum) = (digest::hex(&sums.md5()), sums.named());
         let part = PartRecord { id, number, size, etag, modified_ms: now_ms(), checksum };
         let name = names::part(&at.id, of.id, number);
         for _ in 0..RETRIES {

@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use kiln_stripe::{PoolError, StreamSource};
 
-use crate::digest::{self, Digests, Kind};
+use crate::digest::{self, Digests, Kind, Sums};
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, Seen, fresh_id, now_ms};
 use crate::names;
-use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord, Retention};
+use crate::record::{BucketRecord, ObjectRecord, PartRecord, Retention};
 
 /// Blocks that wait between the reading and the writing side of a copy.
 const COPY_BLOCKS: usize = 4;
@@ -78,8 +78,8 @@ pub(crate) trait Incoming: Read + Send {
     /// Returns the error by which it ended before its end.
     fn failure(&mut self) -> Option<GateError>;
 
-    /// Returns what was verified, after the end: the MD5, and the checksum that was named.
-    fn verified(&self) -> ([u8; 16], Option<Checksum>);
+    /// Returns the sums of what was verified, after the end.
+    fn verified(&mut self) -> &Sums;
 }
 
 impl Gate {
@@ -119,15 +119,15 @@ impl Gate {
                 checksum: None,
             });
         }
-        let (md5, checksum) = body.verified();
+        let sums = body.verified();
         let NewObject { headers, meta, tags, lock, conditions } = new;
         let record = ObjectRecord {
             size,
-            etag: digest::hex(&md5),
+            etag: digest::hex(&sums.md5()),
             modified_ms: now_ms(),
             headers,
             meta,
-            checksum,
+            checksum: sums.named(),
             parts,
             tags,
             retention: lock.retention,
@@ -286,7 +286,7 @@ impl Incoming for Copied {
         self.failed.take()
     }
 
-    fn verified(&self) -> ([u8; 16], Option<Checksum>) {
-        (self.digests.md5(), self.digests.named.clone().map(digest::Hasher::checksum))
+    fn verified(&mut self) -> &Sums {
+        self.digests.sums()
     }
 }

@@ -8,10 +8,9 @@ use std::io::{self, BufRead, Read};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::digest::{self, Digests, Kind};
+use crate::digest::{self, Digests, Kind, Sums};
 use crate::error::{Code, GateError, Result};
 use crate::object::Incoming;
-use crate::record::Checksum;
 use crate::request::Request;
 use crate::signature::Signer;
 
@@ -309,18 +308,17 @@ impl<R: BufRead> Payload<R> {
         }
         let bad =
             |code, what: &str| Err(GateError::new(code, format!("{what}: it does not match")));
-        if self.announced.md5.as_ref().is_some_and(|md5| *md5 != self.digests.md5()) {
+        let sums = self.digests.sums();
+        if self.announced.md5.as_ref().is_some_and(|md5| *md5 != sums.md5()) {
             return bad(Code::BadDigest, "Content-MD5");
         }
-        let signed = self.digests.signed.take().map(|hasher| digest::hex(&hasher.finish()));
-        if signed != self.announced.sha256 {
+        if sums.signed() != self.announced.sha256 {
             return bad(Code::XAmzContentSHA256Mismatch, "x-amz-content-sha256");
         }
         if let Some((kind, expected)) = &self.announced.checksum {
-            let found = self.digests.named.clone().map(digest::Hasher::finish);
-            match expected {
-                Some(_) if *expected == found => {}
-                _ => return bad(Code::BadDigest, &kind.header()),
+            let expected = expected.as_ref().map(|expected| digest::to_base64(expected));
+            if expected.is_none() || sums.named().map(|sum| sum.value) != expected {
+                return bad(Code::BadDigest, &kind.header());
             }
         }
         self.ended = true;
@@ -354,8 +352,8 @@ impl<R: BufRead + Send> Incoming for Payload<R> {
         self.failed.clone()
     }
 
-    fn verified(&self) -> ([u8; 16], Option<Checksum>) {
-        (self.digests.md5(), self.digests.named.clone().map(digest::Hasher::checksum))
+    fn verified(&mut self) -> &Sums {
+        self.digests.sums()
     }
 }
 
