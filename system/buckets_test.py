@@ -42,10 +42,10 @@ class Rig:
         self.port = servers.free_port()
         self.make()
 
-    def make(self):
+    def make(self, *more):
         """Makes the pool, and a key."""
         nodes = [f"--node=d{at}" for at in range(NODES)]
-        self.kiln("pool", "create", "-c", "rs:4+2", *nodes)
+        self.kiln("pool", "create", "-c", "rs:4+2", *more, *nodes)
         self.key = json.loads(self.kiln("s3", "key", "create", "test", "--owner", "*", "--json"))
 
     def kiln(self, *words):
@@ -55,15 +55,16 @@ class Rig:
                               stdout=subprocess.PIPE)
         return done.stdout
 
-    def anew(self):
+    def anew(self, *more):
         """Another pool in place of this one, served."""
-        self.end()
+        if self.server.poll() is None:
+            self.end()
         for path in self.folder.glob("*"):
             if path.is_dir():
                 shutil.rmtree(path)
             elif path.name.startswith("pool."):
                 path.unlink()
-        self.make()
+        self.make(*more)
         self.start()
 
     def start(self):
@@ -453,6 +454,54 @@ def versions(rig):
     rig.end()
 
 
+def encrypted(rig):
+    """An encrypted pool: ranges, parts and copies are what was put, also while a node is away and
+    after it was healed; nothing of them is on the disks in clear."""
+    rig.anew("--encrypted")
+    client, chance, mark = rig.client(), random.Random(3), b"found in clear "
+    client.create_bucket(Bucket="secret")
+    long = mark * (6 * MIB // len(mark))
+    bodies = {"small": mark * 100, "middle": long[:300_001], "long": long, "none": b""}
+    for key, body in bodies.items():
+        client.put_object(Bucket="secret", Key=key, Body=body)
+    place = {"Bucket": "secret", "Key": "parts"}
+    place["UploadId"] = client.create_multipart_upload(**place)["UploadId"]
+    source = {"Bucket": "secret", "Key": "long"}
+    etags = [client.upload_part(**place, PartNumber=1, Body=long[7:])["ETag"],
+             client.upload_part_copy(**place, PartNumber=2, CopySource=source, CopySourceRange=(
+                 f"bytes=100001-{5 * MIB + 200_000}"))["CopyPartResult"]["ETag"],
+             client.upload_part(**place, PartNumber=3, Body=mark)["ETag"]]
+    client.complete_multipart_upload(**place, MultipartUpload={"Parts": [
+        {"PartNumber": number, "ETag": etag} for number, etag in enumerate(etags, 1)]})
+    bodies["parts"] = long[7:] + long[100_001:5 * MIB + 200_001] + mark
+    client.copy_object(Bucket="secret", Key="copy", CopySource={**source, "Key": "parts"})
+    bodies["copy"] = bodies["parts"]
+
+    def looked(state):
+        for key, body in bodies.items():
+            read = {"Bucket": "secret", "Key": key}
+            assert client.get_object(**read)["Body"].read() == body, (state, key)
+            for _ in range(10 if body else 0):
+                first = chance.randrange(len(body))
+                last = min(len(body) - 1, first + chance.choice([0, 100, 16_384, 2 * MIB]))
+                piece = client.get_object(**read, Range=f"bytes={first}-{last}")["Body"].read()
+                assert piece == body[first:last + 1], (state, key, first, last)
+        files = [path for path in rig.folder.glob("d*/**/*") if path.is_file()]
+        assert len(files) > 10 and not any(mark in path.read_bytes() for path in files), state
+
+    looked("all there")
+    known = heal(rig, client)
+    looked("healed")
+    shutil.rmtree(rig.folder / "d1")
+    looked("one away")
+    (rig.folder / "d1").mkdir()
+    rig.kiln("pool", "add-node", "n01", "--replace")
+    rig.kiln("repair")
+    rig.end()
+    any_lost(rig, known)
+    print(f"buckets: encrypted: {len(bodies)} objects and ranges of them are read", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -480,6 +529,7 @@ def main():
         kills(rig)
         sweep(rig)
         versions(rig)
+        encrypted(rig)
     finally:
         if rig.server.poll() is None:
             rig.server.kill()
