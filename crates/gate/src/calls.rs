@@ -113,7 +113,7 @@ impl Call<'_> {
     }
 
     /// The payload of an object or part; `kind` is the checksum that is made where none is named.
-    fn payload(&mut self, kind: Kind) -> Result<Payload<&mut (dyn BufRead + Send)>> {
+    fn payload(&mut self, kind: Kind) -> Result<Payload<'_>> {
         let announced = Announced::of(self.req, &self.claim)?.with_checksum(self.req)?;
         Ok(Payload::new(&mut *self.raw, announced, self.signer.clone(), Some(kind)))
     }
@@ -131,13 +131,12 @@ impl Call<'_> {
         }
         let mut payload = Payload::new(&mut *self.raw, announced, self.signer.clone(), None);
         let mut bytes = Vec::new();
-        if crate::object::Incoming::length(&payload) > MAX_DOCUMENT {
+        if payload.length() > MAX_DOCUMENT {
             return Code::MalformedXML.err("document: it has more than 2 MiB");
         }
         if let Err(error) = payload.read_to_end(&mut bytes) {
-            let failed = crate::object::Incoming::failure(&mut payload);
             let other = || GateError::new(Code::IncompleteBody, error.to_string());
-            return Err(failed.unwrap_or_else(other));
+            return Err(payload.failure().unwrap_or_else(other));
         }
         Ok(bytes)
     }

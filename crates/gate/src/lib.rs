@@ -21,6 +21,7 @@ mod digest;
 mod times;
 mod request;
 mod signature;
+mod payload;
 mod xml;
 mod reply;
 mod gate;
@@ -35,7 +36,6 @@ mod multipart;
 mod lifecycle;
 mod cors;
 mod sweep;
-mod payload;
 mod calls;
 mod server;
 

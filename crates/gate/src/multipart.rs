@@ -4,11 +4,14 @@
 //! writes one record that names its parts. From the moment at which an upload is marked as
 //! `completing` it cannot be aborted, so that no part of an object in force is removed.
 
+use std::io::Read as _;
+
 use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
 use crate::names;
-use crate::object::{Conditions, Incoming, NewObject, unread};
+use crate::object::{Conditions, NewObject, unread};
+use crate::payload::Payload;
 use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord, UploadRecord};
 
 /// Least bytes of a part that is not the last one.
@@ -102,7 +105,7 @@ impl Gate {
         &self,
         of: UploadOf<'_>,
         number: u32,
-        body: &mut dyn Incoming,
+        body: &mut Payload<'_>,
     ) -> Result<PartRecord> {
         check_number(number)?;
         let at = of.at;

@@ -1,21 +1,21 @@
 //! Objects: put, read, copied, removed.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::{Duration, Instant};
 
 use kiln_stripe::{PoolError, StreamSource};
 
-use crate::digest::{self, Digests, Kind, Sums};
+use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, Seen, fresh_id, now_ms};
 use crate::names;
+use crate::payload::{Announced, Payload};
 use crate::record::{BucketRecord, ObjectRecord, PartRecord, Retention};
 
-/// Blocks that wait between the reading and the writing side of a copy.
-const COPY_BLOCKS: usize = 4;
+/// Bytes of a copy that are taken at a time.
+const COPY_BLOCK: usize = 128 << 10;
 
 /// Most time of a put: a sweep removes data that is unnamed for longer.
 const MAX_TIME: Duration = Duration::from_secs(12 * 3600);
@@ -70,25 +70,13 @@ pub struct Lock {
     pub hold: Option<bool>,
 }
 
-/// Data that is on its way from a client; its end comes only when all of it was verified.
-pub(crate) trait Incoming: Read + Send {
-    /// Returns how many bytes it has.
-    fn length(&self) -> u64;
-
-    /// Returns the error by which it ended before its end.
-    fn failure(&mut self) -> Option<GateError>;
-
-    /// Returns the sums of what was verified, after the end.
-    fn verified(&mut self) -> &Sums;
-}
-
 impl Gate {
     /// Puts an object: it is durable and whole when this returns, or not there.
     pub(crate) fn put_object(
         &self,
         (bucket, at, key): (&str, &BucketRecord, &str),
         new: NewObject,
-        body: &mut dyn Incoming,
+        body: &mut Payload<'_>,
     ) -> Result<ObjectRecord> {
         names::check_key(key)?;
         if new.conditions != Conditions::default() {
@@ -97,10 +85,9 @@ impl Gate {
             let there = seen.as_ref().map(|seen| &seen.record).filter(|record| !record.marker);
             new.conditions.check(there)?;
         }
-        let (size, id, begun) = (body.length(), fresh_id(), Instant::now());
-        let mut small = Vec::new();
-        let mut parts = Vec::new();
-        if self.is_small(size) {
+        let (id, begun) = (fresh_id(), Instant::now());
+        let (mut small, mut parts) = (Vec::new(), Vec::new());
+        if self.is_small(body.length()) {
             let read = body.read_to_end(&mut small);
             read.map_err(|error| unread(body, error))?;
         } else {
@@ -113,13 +100,13 @@ impl Gate {
             parts.push(PartRecord {
                 id,
                 number: 0,
-                size,
+                size: body.length(),
                 etag: String::new(),
                 modified_ms: 0,
                 checksum: None,
             });
         }
-        let sums = body.verified();
+        let (size, sums) = (body.length(), body.verified());
         let NewObject { headers, meta, tags, lock, conditions } = new;
         let record = ObjectRecord {
             size,
@@ -138,7 +125,7 @@ impl Gate {
     }
 
     /// Puts data, and gives the client's own failure where it had one.
-    pub(crate) fn put_verified(&self, name: &str, body: &mut dyn Incoming) -> Result<()> {
+    pub(crate) fn put_verified(&self, name: &str, body: &mut Payload<'_>) -> Result<()> {
         // All of it was read, or it is not in the pool: an object that is cut short is refused.
         let size = body.length();
         let mut source = StreamSource::new(&mut *body).with_size(size);
@@ -190,27 +177,23 @@ impl Gate {
         seen: &Seen<ObjectRecord>,
         range: Range<u64>,
         kind: Option<Kind>,
-        act: impl FnOnce(&mut dyn Incoming) -> Result<T>,
+        act: impl FnOnce(&mut Payload<'_>) -> Result<T>,
     ) -> Result<T> {
-        let (to, from) = sync_channel(COPY_BLOCKS);
         let length = range.end - range.start;
+        let (from, mut to) = io::pipe().map_err(|source| PoolError::Input { source })?;
         std::thread::scope(|scope| {
-            scope.spawn(move || {
-                let mut out = Blocks(to.clone());
-                if let Err(error) = self.read_object(at, key, seen, range, &mut out) {
-                    let _ = to.send(Err(error.into()));
+            let reading =
+                scope.spawn(move || self.read_object(at, key, seen, range, &mut to).err());
+            let mut from = BufReader::with_capacity(COPY_BLOCK, from);
+            let end = act(&mut Payload::new(&mut from, Announced::plain(length), None, kind));
+            drop(from);
+            match (end, reading.join()) {
+                // Of the two sides the one that failed first knows why.
+                (Err(_), Ok(Some(error))) if !matches!(error, PoolError::Output { .. }) => {
+                    Err(error.into())
                 }
-            });
-            let digests = Digests::new(false, kind);
-            act(&mut Copied {
-                from,
-                block: Vec::new(),
-                at: 0,
-                length,
-                got: 0,
-                digests,
-                failed: None,
-            })
+                (end, _) => end,
+            }
         })
     }
 }
@@ -221,72 +204,11 @@ pub(crate) fn data_names(bucket_id: &str, key: &str, record: &ObjectRecord) -> V
 }
 
 /// Returns the client's failure where it had one, else the pool's.
-fn failure_of(body: &mut dyn Incoming, error: PoolError) -> GateError {
+fn failure_of(body: &mut Payload<'_>, error: PoolError) -> GateError {
     body.failure().unwrap_or_else(|| error.into())
 }
 
 /// Returns why a client's data could not be read.
-pub(crate) fn unread(body: &mut dyn Incoming, source: io::Error) -> GateError {
+pub(crate) fn unread(body: &mut Payload<'_>, source: io::Error) -> GateError {
     failure_of(body, PoolError::Input { source })
-}
-
-/// The writing side of a copy.
-struct Blocks(SyncSender<Result<Vec<u8>>>);
-
-impl Write for Blocks {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let sent = self.0.send(Ok(bytes.to_vec()));
-        sent.map(|()| bytes.len()).map_err(|_| io::ErrorKind::BrokenPipe.into())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// The reading side of a copy.
-struct Copied {
-    from: Receiver<Result<Vec<u8>>>,
-    block: Vec<u8>,
-    at: usize,
-    length: u64,
-    got: u64,
-    digests: Digests,
-    failed: Option<GateError>,
-}
-
-impl Read for Copied {
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.block.len() {
-            (self.block, self.at) = match self.from.recv() {
-                Ok(Ok(block)) => (block, 0),
-                Ok(Err(error)) => {
-                    self.failed = Some(error);
-                    return Err(io::ErrorKind::Other.into());
-                }
-                Err(_) if self.got == self.length => return Ok(0),
-                Err(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            };
-        }
-        let taken = buf.len().min(self.block.len() - self.at);
-        buf[..taken].copy_from_slice(&self.block[self.at..self.at + taken]);
-        self.digests.update(&buf[..taken]);
-        self.at += taken;
-        self.got += taken as u64;
-        Ok(taken)
-    }
-}
-
-impl Incoming for Copied {
-    fn length(&self) -> u64 {
-        self.length
-    }
-
-    fn failure(&mut self) -> Option<GateError> {
-        self.failed.take()
-    }
-
-    fn verified(&mut self) -> &Sums {
-        self.digests.sums()
-    }
 }

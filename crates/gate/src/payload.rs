@@ -10,7 +10,6 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::{self, Digests, Kind, Sums};
 use crate::error::{Code, GateError, Result};
-use crate::object::Incoming;
 use crate::request::Request;
 use crate::signature::Signer;
 
@@ -22,10 +21,10 @@ const MAX_TRAILERS: usize = 16;
 const MAX_PUT: u64 = 5 << 30;
 
 /// The payload, as the head of its request announces it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Announced {
     /// Bytes, without framing.
-    pub length: u64,
+    length: u64,
     /// It comes in chunks of the protocol.
     chunked: bool,
     /// Chunks are signed.
@@ -40,6 +39,11 @@ pub(crate) struct Announced {
 }
 
 impl Announced {
+    /// Announces so many bytes, and no more about them.
+    pub(crate) fn plain(length: u64) -> Announced {
+        Announced { length, ..Announced::default() }
+    }
+
     /// Reads what the head says; `claim` is the claim about the payload that was signed.
     ///
     /// # Errors
@@ -81,8 +85,7 @@ impl Announced {
             signed_chunks: chunked && claim.contains("HMAC"),
             sha256: plain.then(|| claim.to_ascii_lowercase()),
             md5: md5.transpose()?,
-            checksum: None,
-            trailed: false,
+            ..Announced::default()
         })
     }
 
@@ -131,8 +134,8 @@ fn named_checksum(req: &Request) -> Result<Option<(Kind, Option<Vec<u8>>)>> {
 }
 
 /// A payload that is read.
-pub(crate) struct Payload<R> {
-    raw: R,
+pub(crate) struct Payload<'a> {
+    raw: &'a mut (dyn BufRead + Send),
     announced: Announced,
     signer: Option<Signer>,
     digests: Digests,
@@ -150,15 +153,15 @@ struct Chunk {
     sha256: Sha256,
 }
 
-impl<R: BufRead> Payload<R> {
+impl<'a> Payload<'a> {
     /// Reads a payload; `signer` checks the signatures of its chunks, and `kind` is the checksum
     /// that is made where the client named none.
     pub(crate) fn new(
-        raw: R,
+        raw: &'a mut (dyn BufRead + Send),
         announced: Announced,
         signer: Option<Signer>,
         kind: Option<Kind>,
-    ) -> Payload<R> {
+    ) -> Payload<'a> {
         let digests = Digests::new(announced.sha256.is_some(), announced.kind().or(kind));
         let signer = signer.filter(|_| announced.signed_chunks);
         let (chunk, failed) = (None, None);
@@ -170,15 +173,29 @@ impl<R: BufRead> Payload<R> {
         self.announced.kind()
     }
 
+    /// Returns how many bytes it has.
+    pub(crate) fn length(&self) -> u64 {
+        self.announced.length
+    }
+
+    /// Returns the error by which it ended before its end.
+    pub(crate) fn failure(&self) -> Option<GateError> {
+        self.failed.clone()
+    }
+
+    /// Returns the sums of what was verified, after the end.
+    pub(crate) fn verified(&mut self) -> &Sums {
+        self.digests.sums()
+    }
+
     fn next(&mut self, buf: &mut [u8]) -> Result<usize> {
         if self.ended || buf.is_empty() {
             return Ok(0);
         }
         if !self.announced.chunked {
-            let left = self.announced.length - self.got;
-            return match left {
+            return match self.announced.length - self.got {
                 0 => self.finish().map(|()| 0),
-                _ => self.data(buf, left),
+                left => self.data(buf, left),
             };
         }
         if self.chunk.is_none() {
@@ -231,7 +248,7 @@ impl<R: BufRead> Payload<R> {
     /// Reads a line without its end.
     fn line(&mut self) -> Result<String> {
         let mut line = Vec::new();
-        let mut raw = (&mut self.raw).take(MAX_LINE as u64);
+        let mut raw = (&mut *self.raw).take(MAX_LINE as u64);
         raw.read_until(b'\n', &mut line).map_err(|error| incomplete(&error.to_string()))?;
         let text = line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n"));
         let text = text.ok_or_else(|| incomplete("a line of its framing is cut off"))?;
@@ -330,7 +347,7 @@ fn incomplete(why: &str) -> GateError {
     GateError::new(Code::IncompleteBody, format!("payload: {why}"))
 }
 
-impl<R: BufRead> Read for Payload<R> {
+impl Read for Payload<'_> {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
         if self.failed.is_some() {
             return Err(io::ErrorKind::InvalidData.into());
@@ -340,20 +357,6 @@ impl<R: BufRead> Read for Payload<R> {
             self.failed = Some(error);
             io::Error::new(io::ErrorKind::InvalidData, text)
         })
-    }
-}
-
-impl<R: BufRead + Send> Incoming for Payload<R> {
-    fn length(&self) -> u64 {
-        self.announced.length
-    }
-
-    fn failure(&mut self) -> Option<GateError> {
-        self.failed.clone()
-    }
-
-    fn verified(&mut self) -> &Sums {
-        self.digests.sums()
     }
 }
 
@@ -377,8 +380,8 @@ mod tests {
         Announced::of(&req, claim)?.with_checksum(&req)
     }
 
-    fn read(raw: &[u8], announced: Announced, signer: Option<Signer>) -> Result<Vec<u8>> {
-        let mut payload = Payload::new(raw, announced, signer, None);
+    fn read(mut raw: &[u8], announced: Announced, signer: Option<Signer>) -> Result<Vec<u8>> {
+        let mut payload = Payload::new(&mut raw, announced, signer, None);
         let mut bytes = Vec::new();
         match payload.read_to_end(&mut bytes) {
             Ok(_) => Ok(bytes),
