@@ -1,9 +1,11 @@
 //! The pool under the server: records and data in it, and a list of their names.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::mpsc::{Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use kiln_pool::{GetRequest, Index, Listed, MAX_TOGETHER, Manifest, Pool, PutRequest};
@@ -32,7 +34,22 @@ pub struct Gate {
     index: Mutex<Index>,
     epoch: Vec<u8>,
     buffers: Arc<Buffers>,
+    /// Records that wait to be written, and the right to write them.
+    waiting: Mutex<Vec<Waiting>>,
+    writing: Mutex<()>,
 }
+
+/// A record that waits to be written with those of other threads.
+struct Waiting {
+    name: String,
+    run: [u8; 16],
+    over: Option<[u8; 16]>,
+    bytes: Arc<Vec<u8>>,
+    tell: Sender<Ended>,
+}
+
+/// How a write together with others ended; `None`: it is to be done alone.
+type Ended = Option<Result<(), PoolError>>;
 
 impl fmt::Debug for Gate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,6 +86,8 @@ impl Gate {
             index: Mutex::new(index),
             epoch: epoch.to_vec(),
             buffers: Arc::new(Buffers::new(KEPT_MEMORY)),
+            waiting: Mutex::default(),
+            writing: Mutex::default(),
         }
     }
 
@@ -180,20 +199,64 @@ impl Gate {
         data: &[u8],
         over: Option<[u8; 16]>,
     ) -> Result<Written> {
-        let bytes = record::to_bytes(record, data)?;
-        let end = self.with(|pool| {
-            let req = PutRequest { name, run, now_ms: now_ms(), replace: false };
-            let mut source = StreamSource::new(&bytes[..]).with_size(bytes.len() as u64);
-            pool.writer().put_over(&req, over, &mut source, &self.settings())
-        });
+        let bytes = Arc::new(record::to_bytes(record, data)?);
+        let alone = || {
+            self.with(|pool| {
+                let req = PutRequest { name, run, now_ms: now_ms(), replace: false };
+                let mut source = StreamSource::new(&bytes[..]).with_size(bytes.len() as u64);
+                pool.writer().put_over(&req, over, &mut source, &self.settings()).map(drop)
+            })
+        };
+        let end = match self.write_together(name, run, over, &bytes) {
+            Some(Err(error)) if may_pass(&error) => alone(),
+            end => end.unwrap_or_else(alone),
+        };
         match end {
-            Ok(_) => Ok(Written::Done(run)),
+            Ok(()) => Ok(Written::Done(run)),
             // An earlier try, through a pool that was opened again since, may have been it.
             Err(PoolError::Conflict { .. }) => match self.with(|pool| pool.manifest(name)) {
                 Ok(manifest) if manifest.run == run => Ok(Written::Done(run)),
                 _ => Ok(Written::Conflict),
             },
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Writes a record together with those of other threads, or leaves that to one of them: in
+    /// one commit they share locks, questions and syncs.
+    fn write_together(
+        &self,
+        name: &str,
+        run: [u8; 16],
+        over: Option<[u8; 16]>,
+        bytes: &Arc<Vec<u8>>,
+    ) -> Ended {
+        let (tell, told) = channel();
+        let (name, bytes) = (name.to_owned(), Arc::clone(bytes));
+        locked(&self.waiting).push(Waiting { name, run, over, bytes, tell });
+        loop {
+            let _turn = locked(&self.writing);
+            match told.try_recv() {
+                Err(TryRecvError::Empty) => {}
+                end => return end.ok().flatten(),
+            }
+            // The pool writes no name twice at a time.
+            let mut names = HashSet::new();
+            let all: Vec<Waiting> = locked(&self.waiting)
+                .extract_if(.., |one| names.insert(one.name.clone()))
+                .collect();
+            let source = |one| StreamSource::new(one).with_size(<[u8]>::len(one) as u64);
+            let mut sources: Vec<_> = all.iter().map(|one| source(&one.bytes[..])).collect();
+            let now_ms = now_ms();
+            let puts = all.iter().zip(&mut sources).map(|(one, source)| {
+                let req = PutRequest { name: &one.name, run: one.run, now_ms, replace: false };
+                (req, one.over, source as &mut dyn Source)
+            });
+            let ends = self.pool().writer().put_all_over(puts.collect(), &self.settings());
+            let mut ends = ends.into_iter().flatten();
+            for one in &all {
+                let _ = one.tell.send(ends.next().map(|end| end.map(drop)));
+            }
         }
     }
 
@@ -268,7 +331,7 @@ impl Gate {
         start: Option<&str>,
         see: impl FnMut(Listed) -> Result<bool, PoolError>,
     ) -> Result<()> {
-        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = locked(&self.index);
         self.with(|pool| index.refresh(pool, &self.epoch, &Silent))?;
         Ok(index.each(prefix, start, see)?)
     }
@@ -280,7 +343,7 @@ impl Gate {
         start: Option<&str>,
         see: impl FnMut(Listed) -> Result<bool, PoolError>,
     ) -> Result<()> {
-        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = locked(&self.index);
         Ok(index.each(prefix, start, see)?)
     }
 
@@ -293,6 +356,10 @@ impl Gate {
         })?;
         Ok(names)
     }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Notes whether anything was written: then a read cannot start again.

@@ -248,6 +248,20 @@ impl ObjectWriter<'_> {
         self.put_each(puts.collect(), settings)
     }
 
+    /// As [`ObjectWriter::put_all`], each only over the data that the caller knows, as
+    /// [`ObjectWriter::put_over`] does it.
+    ///
+    /// # Errors
+    /// As [`ObjectWriter::put_all`].
+    pub fn put_all_over(
+        &self,
+        puts: Vec<(PutRequest<'_>, Option<[u8; 16]>, &mut dyn Source)>,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<PutReport>>> {
+        let puts = puts.into_iter().map(|(req, over, source)| (req, Before::Run(over), source));
+        self.put_each(puts.collect(), settings)
+    }
+
     /// Puts objects together, each over what is known of it.
     pub(crate) fn put_each(
         &self,
