@@ -76,8 +76,10 @@ impl Gate {
             }
             let locked = record.settings.contains_key("object-lock");
             if locked && record.versioning() != Versioning::Enabled {
-                return Code::InvalidBucketState
-                    .err("bucket: object lock is only with versioning that is enabled");
+                return Code::InvalidBucketState.err(
+                    "An Object Lock configuration is present on this bucket, so the versioning \
+                     state cannot be changed.",
+                );
             }
             if let Written::Done(_) = self.write(&names::bucket(bucket), &record, &[], Some(run))? {
                 return Ok(());
@@ -158,7 +160,13 @@ impl Gate {
                 let open = BucketRecord { removing: false, ..marked };
                 // Another one who removes it at the same time has found the same.
                 self.write(&object, &open, &[], Some(mark))?;
-                return Code::BucketNotEmpty.err("bucket: it has objects; delete them first");
+                return Code::BucketNotEmpty.err(match open.versioning() {
+                    Versioning::Never => "bucket: it has objects; delete them first",
+                    _ => {
+                        "The bucket you tried to delete is not empty. You must delete all \
+                         versions in the bucket."
+                    }
+                });
             }
             if let Written::Done(_) = self.remove(&object, mark)? {
                 return Ok(());

@@ -137,7 +137,11 @@ impl Gate {
             text.ok_or_else(|| forbidden("CORSResponse: CORS is not enabled for this bucket."))?;
         let asked = req.header("access-control-request-headers");
         headers_of(text, origin, method, asked).ok_or_else(|| {
-            forbidden("CORSResponse: This CORS request is not allowed by the bucket's rules.")
+            forbidden(
+                "CORSResponse: This CORS request is not allowed. This is usually because the \
+                 evalution of Origin, request method / Access-Control-Request-Method or \
+                 Access-Control-Request-Headers are not whitelisted by the resource's CORS spec.",
+            )
         })
     }
 }

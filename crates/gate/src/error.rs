@@ -24,6 +24,12 @@ impl GateError {
     pub fn new(code: Code, message: impl Into<String>) -> GateError {
         GateError { code, message: message.into(), marker: None }
     }
+
+    /// Returns whether the message is one of S3's: ours name a thing before a colon first.
+    pub(crate) fn is_sentence(&self) -> bool {
+        let word = self.message.split(' ').next().unwrap_or_default();
+        word.starts_with(|letter: char| letter.is_ascii_uppercase()) && !word.ends_with(':')
+    }
 }
 
 /// Makes the codes, with the status of HTTP that each has, and S3's sentence where there is one.
@@ -69,11 +75,12 @@ macro_rules! codes {
 }
 
 codes! {
-    AccessDenied = 403, AccessForbidden = 403,
+    AccessDenied = 403 "Access Denied.", AccessForbidden = 403,
     AuthorizationHeaderMalformed = 400, AuthorizationQueryParametersError = 400,
     BadDigest = 400, BadRequest = 400, InternalError = 500, InvalidArgument = 400,
     InvalidRequest = 400, InvalidTag = 400, MalformedPolicy = 400,
-    NoSuchPublicAccessBlockConfiguration = 404, NoSuchWebsiteConfiguration = 404,
+    NoSuchPublicAccessBlockConfiguration = 404, NoSuchWebsiteConfiguration = 404 "The specified \
+        bucket does not have a website configuration",
     NotImplemented = 501, OperationAborted = 409, ReplicationConfigurationNotFoundError = 404,
     ServerSideEncryptionConfigurationNotFoundError = 404, ServiceUnavailable = 503, SlowDown = 503,
     AccessControlListNotSupported = 400 "The bucket does not allow ACLs",
@@ -83,7 +90,7 @@ codes! {
         you already own it.",
     InvalidBucketState = 409 "The request is not valid with the current state of the bucket.",
     InvalidRetentionPeriod = 400, NoSuchObjectLockConfiguration = 404 "The specified object does \
-        not have a ObjectLock configuration",
+        not have a ObjectLock configuration.",
     BucketNotEmpty = 409 "The bucket you tried to delete is not empty.",
     EntityTooLarge = 400 "Your proposed upload exceeds the maximum allowed object size.",
     EntityTooSmall = 400 "Your proposed upload is smaller than the minimum allowed size",

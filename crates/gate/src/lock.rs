@@ -8,6 +8,7 @@ const DAY_MS: u64 = 86_400_000;
 /// Most days of a bucket's retention.
 const MAX_DAYS: u64 = 36_500;
 
+const LOCKED: &str = "Access Denied because object protected by object lock.";
 /// The document of a bucket that was made with object lock.
 pub(crate) const ENABLED: &str = "<ObjectLockConfiguration>\
     <ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>";
@@ -29,7 +30,7 @@ pub(crate) fn mode(text: Option<&str>) -> Result<Mode> {
 pub(crate) fn need(at: &BucketRecord) -> Result<()> {
     match at.settings.contains_key("object-lock") {
         true => Ok(()),
-        false => Code::InvalidRequest.err("Bucket is missing ObjectLockConfiguration"),
+        false => Code::InvalidRequest.err("Bucket is missing Object Lock Configuration"),
     }
 }
 
@@ -71,13 +72,12 @@ pub(crate) fn default_of(at: &BucketRecord, now_ms: u64) -> Option<Retention> {
 /// Refuses the removal of a version that is held or retained; `bypass`: the client may end
 /// governance.
 pub(crate) fn check_removal(record: &ObjectRecord, now_ms: u64, bypass: bool) -> Result<()> {
-    let denied = |why: &str| Code::AccessDenied.err(format!("version: {why}"));
     match &record.retention {
-        _ if record.hold == Some(true) => denied("it is under a legal hold"),
+        _ if record.hold == Some(true) => Code::AccessDenied.err(LOCKED),
         Some(Retention { mode, until_ms })
             if *until_ms > now_ms && (*mode == Mode::Compliance || !bypass) =>
         {
-            denied("it is retained; governance is ended by an owner who bypasses it")
+            Code::AccessDenied.err(LOCKED)
         }
         _ => Ok(()),
     }
@@ -94,6 +94,6 @@ pub(crate) fn check_change(
     let longer = new.is_some_and(|new| new.mode == old.mode && new.until_ms >= old.until_ms);
     match longer || (bypass && old.mode == Mode::Governance) {
         true => Ok(()),
-        false => Code::AccessDenied.err("retention: it would be shorter"),
+        false => Code::AccessDenied.err(LOCKED),
     }
 }

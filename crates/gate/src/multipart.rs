@@ -11,8 +11,9 @@ use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
 use crate::names;
 use crate::object::{Conditions, NewObject, unread};
-use crate::payload::Payload;
+use crate::payload::{Payload, unmatched};
 use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord, UploadRecord};
+use crate::request::NO_PART;
 
 /// Least bytes of a part that is not the last one.
 pub(crate) const MIN_PART: u64 = 5 << 20;
@@ -58,7 +59,7 @@ pub(crate) struct Expected {
 pub(crate) fn check_number(number: u32) -> Result<()> {
     match (1..=MAX_PARTS).contains(&number) {
         true => Ok(()),
-        false => Code::InvalidArgument.err(format!("part number: it is between 1 and {MAX_PARTS}")),
+        false => Code::InvalidArgument.err(NO_PART),
     }
 }
 
@@ -222,12 +223,19 @@ impl Gate {
                     return Err(wrong("it has another checksum"));
                 }
                 (Some(named), Some(has)) if named.kind != has.kind => {
-                    return Code::BadDigest
-                        .err(format!("checksum: that of the part is {}", has.kind));
+                    let (kind, number) = (named.kind.to_ascii_lowercase(), part.number);
+                    return Code::BadDigest.err(format!(
+                        "The {kind} you specified for part {number} did not match what we received."
+                    ));
                 }
                 (None, _) if composite => {
-                    return Code::InvalidRequest
-                        .err(format!("part {}: its checksum is not given", part.number));
+                    let kind = upload.checksum_kind.as_deref().unwrap_or("").to_ascii_lowercase();
+                    return Code::InvalidRequest.err(format!(
+                        "The upload was created using a {kind} checksum. The complete request must \
+                         include the checksum for each part. It was missing for part {} in the \
+                         request.",
+                        part.number
+                    ));
                 }
                 _ => {}
             }
@@ -300,7 +308,11 @@ fn whole(
     }
     let declared = upload.checksum_kind.is_some();
     if declared && expected.full.is_some_and(|full| full != upload.checksum_full) {
-        return wrong("x-amz-checksum-type: the upload was begun with another one");
+        let mode = if upload.checksum_full { "FULL_OBJECT" } else { "COMPOSITE" };
+        return wrong(&format!(
+            "The upload was created using the {mode} checksum mode. The complete request must use \
+             the same checksum mode."
+        ));
     }
     let mut sums = Vec::with_capacity(16 * parts.len());
     for part in &parts {
@@ -315,8 +327,7 @@ fn whole(
         && expected.kind == found.kind
         && expected.value != found.value
     {
-        return Code::BadDigest
-            .err("checksum: it is not the one of the object that the parts make");
+        return Code::BadDigest.err(Kind::named(&expected.kind).map(unmatched)?);
     }
     Ok(ObjectRecord {
         size,

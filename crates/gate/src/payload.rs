@@ -17,6 +17,11 @@ use crate::signature::Signer;
 const MAX_LINE: usize = 4096;
 /// Most lines behind the last chunk.
 const MAX_TRAILERS: usize = 16;
+const OTHER_LENGTH: &str =
+    "You did not provide the number of bytes specified by the Content-Length HTTP header";
+/// Said where there are several checksums.
+pub(crate) const SEVERAL: &str =
+    "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.";
 /// Most bytes of an object, or a part, that is put at once.
 const MAX_PUT: u64 = 5 << 30;
 
@@ -112,23 +117,25 @@ fn named_checksum(req: &Request) -> Result<Option<(Kind, Option<Vec<u8>>)>> {
         let Some(text) = req.header(&kind.header()) else { continue };
         let bytes = digest::from_base64(text).filter(|bytes| bytes.len() == kind.bytes());
         let bytes = bytes.ok_or_else(|| {
-            GateError::new(Code::InvalidRequest, format!("{}: it is invalid", kind.header()))
+            let why = format!("Value for {} header is invalid.", kind.header());
+            GateError::new(Code::InvalidRequest, why)
         })?;
         if found.replace((kind, Some(bytes))).is_some() {
-            return Code::InvalidRequest.err("checksums: only one can be given");
+            return Code::InvalidRequest.err(SEVERAL);
         }
     }
     if let Some(trailer) = req.header("x-amz-trailer") {
         let kind = Kind::of_header(&trailer.trim().to_ascii_lowercase());
         let unknown = || GateError::new(Code::InvalidRequest, "x-amz-trailer: it is no checksum");
         if found.replace((kind.ok_or_else(unknown)?, None)).is_some() {
-            return Code::InvalidRequest.err("checksums: only one can be given");
+            return Code::InvalidRequest.err(SEVERAL);
         }
     }
     let asked = req.header("x-amz-sdk-checksum-algorithm").and_then(Kind::parse);
     match (asked, &found) {
-        (Some(asked), Some((kind, _))) if asked != *kind => Code::InvalidRequest
-            .err("x-amz-sdk-checksum-algorithm: the checksum is of another algorithm"),
+        (Some(asked), Some((kind, _))) if asked != *kind => {
+            Code::InvalidRequest.err("Value for x-amz-sdk-checksum-algorithm header is invalid.")
+        }
         _ => Ok(found),
     }
 }
@@ -203,13 +210,13 @@ impl<'a> Payload<'a> {
             if chunk.left == 0 {
                 self.check_chunk(chunk)?;
                 if self.got != self.announced.length {
-                    return Err(incomplete("it has another length than was announced"));
+                    return Code::IncompleteBody.err(OTHER_LENGTH);
                 }
                 self.trailers()?;
                 return self.finish().map(|()| 0);
             }
             if chunk.left > self.announced.length - self.got {
-                return Err(incomplete("it is longer than x-amz-decoded-content-length"));
+                return Code::IncompleteBody.err(OTHER_LENGTH);
             }
             self.chunk = Some(chunk);
         }
@@ -296,7 +303,8 @@ impl<'a> Payload<'a> {
                     let bytes = digest::from_base64(value);
                     let bytes = bytes.filter(|bytes| bytes.len() == kind.bytes());
                     *expected = Some(bytes.ok_or_else(|| {
-                        GateError::new(Code::InvalidRequest, format!("{name}: it is invalid"))
+                        let why = format!("Value for {name} trailing header is invalid.");
+                        GateError::new(Code::InvalidRequest, why)
                     })?);
                 }
                 _ => {
@@ -323,24 +331,28 @@ impl<'a> Payload<'a> {
         if self.got != self.announced.length {
             return Err(incomplete("it has another length than was announced"));
         }
-        let bad =
-            |code, what: &str| Err(GateError::new(code, format!("{what}: it does not match")));
         let sums = self.digests.sums();
         if self.announced.md5.as_ref().is_some_and(|md5| *md5 != sums.md5()) {
-            return bad(Code::BadDigest, "Content-MD5");
+            return Code::BadDigest
+                .err("The Content-MD5 you specified did not match what we received.");
         }
         if sums.signed() != self.announced.sha256 {
-            return bad(Code::XAmzContentSHA256Mismatch, "x-amz-content-sha256");
+            return Code::XAmzContentSHA256Mismatch.err("payload: its SHA-256 is another");
         }
         if let Some((kind, expected)) = &self.announced.checksum {
             let expected = expected.as_ref().map(|expected| digest::to_base64(expected));
             if expected.is_none() || sums.named().map(|sum| sum.value) != expected {
-                return bad(Code::BadDigest, &kind.header());
+                return Code::BadDigest.err(unmatched(*kind));
             }
         }
         self.ended = true;
         Ok(())
     }
+}
+
+/// Says that a checksum is another one.
+pub(crate) fn unmatched(kind: Kind) -> String {
+    format!("The {} you specified did not match the calculated checksum.", kind.name())
 }
 
 fn incomplete(why: &str) -> GateError {

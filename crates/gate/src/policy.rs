@@ -9,6 +9,8 @@ const ARN: &str = "arn:aws:s3:::";
 /// Actions that a policy can permit to everybody.
 const ACTIONS: [&str; 3] = ["s3:GetObject", "s3:ListBucket", "s3:GetBucketLocation"];
 
+const EFFECTS: [&str; 2] = ["Allow", "Deny"];
+
 /// Returns the texts of a field that is one text or a list of them.
 fn texts<'a>(statement: &'a Value, field: &str) -> Vec<&'a str> {
     match &statement[field] {
@@ -27,9 +29,12 @@ fn statements(policy: &Value) -> &[Value] {
 /// # Errors
 /// [`Code::MalformedPolicy`]; [`Code::NotImplemented`]: it is a policy of another kind.
 pub(crate) fn check(policy: &str, bucket: &str) -> Result<()> {
-    let malformed = |why: &str| GateError::new(Code::MalformedPolicy, format!("policy: {why}"));
+    let malformed = |why: &str| GateError::new(Code::MalformedPolicy, why);
     let policy: Value =
-        serde_json::from_str(policy).map_err(|error| malformed(&error.to_string()))?;
+        serde_json::from_str(policy).map_err(|_| malformed("This policy contains invalid Json"))?;
+    if policy.get("Statement").is_none() {
+        return Err(malformed("Missing required field Statement"));
+    }
     let all = statements(&policy);
     let fields = ["Sid", "Effect", "Principal", "Action", "Resource"];
     let is_plain = |statement: &Value| {
@@ -42,7 +47,7 @@ pub(crate) fn check(policy: &str, bucket: &str) -> Result<()> {
                 .is_some_and(|all| all.keys().all(|field| fields.contains(&field.as_str())))
     };
     if !all.iter().all(|statement| statement.is_object()) || all.is_empty() {
-        return Err(malformed("it has no statements"));
+        return Err(malformed("Could not parse the policy: Statement is empty!"));
     }
     for statement in all {
         let resources = texts(statement, "Resource");
@@ -50,8 +55,16 @@ pub(crate) fn check(policy: &str, bucket: &str) -> Result<()> {
             let rest = resource.strip_prefix(ARN).and_then(|place| place.strip_prefix(bucket));
             rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
+        let who = [&statement["Principal"]["AWS"], &statement["Principal"]];
+        let nobody = |who: &&Value| matches!(who.as_str(), Some("")) || who == &&json!([]);
+        if who.iter().any(nobody) {
+            return Err(malformed("Invalid principal in policy"));
+        }
+        if let Some(effect) = statement["Effect"].as_str().filter(|it| !EFFECTS.contains(it)) {
+            return Err(malformed(&format!("Invalid effect: {effect}")));
+        }
         if resources.is_empty() || !resources.iter().all(of_bucket) {
-            return Err(malformed("a Resource is not of this bucket"));
+            return Err(malformed("Policy has invalid resource"));
         }
         let inner = |resource: &&str| resource.trim_end_matches('*').contains(['*', '?']);
         if !is_plain(statement) || resources.iter().any(inner) {

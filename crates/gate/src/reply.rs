@@ -31,7 +31,8 @@ impl Reply {
     /// Makes the answer of an error.
     pub(crate) fn error(error: &GateError, path: &str, id: &str) -> Reply {
         let mut document = Writer::plain("Error");
-        let sentence = error.code.sentence();
+        // A message that S3 has for the case itself says more than what it has for the code.
+        let sentence = error.code.sentence().filter(|_| !error.is_sentence());
         document.show("Code", error.code).text("Message", sentence.unwrap_or(&error.message));
         if sentence.is_some() {
             document.text("Reason", &error.message);

@@ -4,6 +4,9 @@ use http::{HeaderMap, Method};
 
 use crate::error::{Code, GateError, Result};
 
+/// Said of a number that no part can have.
+pub(crate) const NO_PART: &str = "Part number must be an integer between 1 and 10000, inclusive.";
+
 /// The head of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
@@ -56,7 +59,11 @@ impl Request {
     pub(crate) fn number(&self, name: &str) -> Result<Option<u32>> {
         let parsed = self.word(name).filter(|text| !text.is_empty()).map(str::parse);
         parsed.transpose().map_err(|_| {
-            GateError::new(Code::InvalidArgument, format!("{name}: it is no number in range"))
+            let why = match name {
+                "partNumber" => NO_PART.to_owned(),
+                _ => format!("Provided {name} not an integer or within integer range"),
+            };
+            GateError::new(Code::InvalidArgument, why)
         })
     }
 }

@@ -14,7 +14,7 @@ pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934c
 /// Seconds that the clocks of client and server may differ.
 const MAX_SKEW: u64 = 15 * 60;
 /// Most seconds that a presigned URL is good for.
-const MAX_EXPIRES: u64 = 7 * 86_400;
+const MAX_EXPIRES: i64 = 7 * 86_400;
 
 /// The signature that a request carries, before it is verified.
 #[derive(Clone, Debug)]
@@ -35,11 +35,13 @@ pub(crate) struct Claim {
 }
 
 fn malformed(why: &str) -> GateError {
-    GateError::new(Code::AuthorizationHeaderMalformed, format!("Authorization: {why}"))
+    let why = format!("The authorization header is malformed; {why}");
+    GateError::new(Code::AuthorizationHeaderMalformed, why)
 }
 
 fn version2() -> GateError {
-    let why = "signature: version 2 is not supported; use version 4";
+    let why = "The authorization mechanism you have provided is not supported. Please use \
+               AWS4-HMAC-SHA256.";
     GateError::new(Code::InvalidRequest, why)
 }
 
@@ -66,19 +68,37 @@ impl Claim {
             return Err(version2());
         }
         let words = header.strip_prefix(ALGORITHM).filter(|words| words.starts_with([' ', ',']));
-        let other =
-            || GateError::new(Code::InvalidArgument, "Authorization: it is not AWS4-HMAC-SHA256");
-        let words = words.ok_or_else(other)?;
+        let words = words.ok_or_else(|| {
+            let why = match header.contains(' ') {
+                true => "Unsupported Authorization Type",
+                false => {
+                    "Authorization header is invalid -- one and only one ' ' (space) required."
+                }
+            };
+            GateError::new(Code::InvalidArgument, why)
+        })?;
+        let words: Vec<&str> =
+            words.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
+        if words.len() != 3 {
+            return Err(malformed(
+                "the authorization header requires three components: Credential, \
+                                  SignedHeaders, and Signature.",
+            ));
+        }
+        if let Some(word) = words.iter().find(|word| !word.contains('=')) {
+            let why = format!("the authorization component \"{word}\" is malformed.");
+            return Err(malformed(&why));
+        }
         let field = |name: &str| {
-            let mut words = words.split(',').map(str::trim);
-            let found = words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-            found.ok_or_else(|| malformed(&format!("it has no {name}")))
+            let found = words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+            found.ok_or_else(|| malformed(&format!("missing {name}.")))
         };
         let time = req.header("x-amz-date").or(req.header("date")).unwrap_or_default();
         let time = match (times::parse_basic(time), times::parse_http(time)) {
             (None, Some(seconds)) => times::basic(seconds),
             (None, None) => {
-                return Code::AccessDenied.err("x-amz-date: it is not there, or no time");
+                return Code::AccessDenied
+                    .err("AWS authentication requires a valid Date or x-amz-date header.");
             }
             _ => time.to_owned(),
         };
@@ -95,21 +115,38 @@ impl Claim {
             key_id: String::new(),
             scope: String::new(),
         }
-        .with_credential(field("Credential")?)
-        .ok_or_else(|| malformed("its Credential is not KEY/DATE/REGION/s3/aws4_request"))
+        .with_credential(field("Credential")?, malformed)
     }
 
     fn of_query(req: &Request) -> Result<Claim> {
-        let wrong = |why: &str| {
-            GateError::new(Code::AuthorizationQueryParametersError, format!("query: {why}"))
-        };
-        let word = |name: &str| req.word(name).ok_or_else(|| wrong(&format!("it has no {name}")));
-        if word("X-Amz-Algorithm")? != ALGORITHM {
-            return Err(wrong("only AWS4-HMAC-SHA256 is supported"));
+        let wrong = |why: &str| GateError::new(Code::AuthorizationQueryParametersError, why);
+        let missing = "Query-string authentication version 4 requires the X-Amz-Algorithm, \
+                       X-Amz-Credential, X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and \
+                       X-Amz-Expires parameters.";
+        let word = |name: &str| req.word(name).ok_or_else(|| wrong(missing));
+        match word("X-Amz-Algorithm")? {
+            ALGORITHM => {}
+            "AWS4-ECDSA-P256-SHA256" => {
+                return Err(wrong("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\""));
+            }
+            _ => {
+                return Err(wrong(
+                    "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256 and \
+                                  AWS4-ECDSA-P256-SHA256\"",
+                ));
+            }
         }
-        let expires = word("X-Amz-Expires")?.parse().ok();
-        let expires = expires.filter(|seconds| (1..=MAX_EXPIRES).contains(seconds));
-        let expires = expires.ok_or_else(|| wrong("X-Amz-Expires is not 1 s to 7 days"))?;
+        let expires = match word("X-Amz-Expires")?.parse::<i64>() {
+            Ok(..=0) => return Err(wrong("X-Amz-Expires must be non-negative")),
+            Ok(seconds @ 1..=MAX_EXPIRES) => seconds as u64,
+            Ok(_) => {
+                return Err(wrong(
+                    "X-Amz-Expires must be less than a week (in seconds); that is, \
+                                  the given X-Amz-Expires must be less than 604800 seconds",
+                ));
+            }
+            Err(_) => return Err(wrong("X-Amz-Expires should be a number")),
+        };
         let payload = req.word("X-Amz-Content-Sha256").or(req.header("x-amz-content-sha256"));
         Claim {
             signed: word("X-Amz-SignedHeaders")?.split(';').map(str::to_owned).collect(),
@@ -120,17 +157,46 @@ impl Claim {
             key_id: String::new(),
             scope: String::new(),
         }
-        .with_credential(word("X-Amz-Credential")?)
-        .ok_or_else(|| wrong("X-Amz-Credential is not KEY/DATE/REGION/s3/aws4_request"))
+        .with_credential(word("X-Amz-Credential")?, |why| {
+            match why.starts_with("Invalid") {
+                true => wrong(why),
+                false => wrong(&format!("Error parsing the X-Amz-Credential parameter; {why}")),
+            }
+        })
     }
 
-    fn with_credential(self, credential: &str) -> Option<Claim> {
+    fn with_credential(self, credential: &str, wrong: impl Fn(&str) -> GateError) -> Result<Claim> {
         // Ids of keys have no slashes.
-        let (key_id, scope) = credential.split_once('/')?;
-        let words: Vec<&str> = scope.split('/').collect();
-        let [date, _, "s3", "aws4_request"] = words[..] else { return None };
-        let day = self.time.get(..8)? == date;
-        day.then(|| Claim { key_id: key_id.to_owned(), scope: scope.to_owned(), ..self })
+        let words: Vec<&str> = credential.split('/').collect();
+        let [key_id, date, region, service, terminal] = words[..] else {
+            return Err(wrong(
+                "the Credential is mal-formed; expecting \
+                 \"<YOUR-AKID>/YYYYMMDD/REGION/SERVICE/aws4_request\".",
+            ));
+        };
+        let (day, is_day) = (
+            self.time.get(..8).unwrap_or_default(),
+            times::parse_basic(&format!("{date}T000000Z")),
+        );
+        let why = match (service, terminal) {
+            _ if is_day.is_none() => format!(
+                "incorrect date format \"{date}\". This date in the credential must be in the \
+                 format \"yyyyMMdd\"."
+            ),
+            ("s3", "aws4_request") if day == date => {
+                let scope = format!("{date}/{region}/{service}/{terminal}");
+                return Ok(Claim { key_id: key_id.to_owned(), scope, ..self });
+            }
+            ("s3", "aws4_request") => format!(
+                "Invalid credential date \"{date}\". This date is not the same as X-Amz-Date: \
+                 \"{day}\"."
+            ),
+            ("s3", _) => {
+                format!("incorrect terminal \"{terminal}\". This endpoint uses \"aws4_request\".")
+            }
+            _ => format!("incorrect service \"{service}\". This endpoint belongs to \"s3\"."),
+        };
+        Err(wrong(&why))
     }
 
     /// Checks the signature with the secret of its key, and the time.
@@ -144,7 +210,7 @@ impl Claim {
         let time = time.ok_or_else(|| denied("the time of the request cannot be read"))?;
         match self.expires {
             Some(expires) if now > time.saturating_add(expires) => {
-                return Err(denied("the URL has expired"));
+                return Err(denied("Request has expired."));
             }
             Some(_) if time > now + MAX_SKEW => return Err(denied("the URL is not good yet")),
             None if now.abs_diff(time) > MAX_SKEW => {
@@ -159,8 +225,9 @@ impl Claim {
         for name in req.headers.keys().map(http::HeaderName::as_str) {
             let free = self.expires.is_some() && name == "x-amz-content-sha256";
             if name.starts_with("x-amz-") && !free && !self.signed.iter().any(|has| has == name) {
-                let why = "There were headers present in the request which were not signed";
-                return Err(denied(&format!("{why}: {name}")));
+                return Err(denied(
+                    "There were headers present in the request which were not signed",
+                ));
             }
         }
         let signer = Signer::new(secret, &self.scope, &self.time);

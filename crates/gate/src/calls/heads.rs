@@ -73,7 +73,8 @@ pub(super) fn conditions(req: &Request) -> Result<Conditions> {
         None => false,
         Some("*") => true,
         Some(_) => {
-            return Code::NotImplemented.err("If-None-Match: of a change only * is supported");
+            return Code::NotImplemented
+                .err("A header you provided implies functionality that is not implemented.");
         }
     };
     let if_match = req.header("if-match").map(|etag| bare(etag).to_owned());
@@ -173,7 +174,8 @@ pub(super) fn range_of(header: Option<&str>, size: u64) -> Result<Option<Range<u
 pub(super) fn part_number(req: &Request) -> Result<Option<u32>> {
     let number = req.number("partNumber")?;
     if number.is_some() && req.headers.contains_key("range") {
-        return Code::InvalidRequest.err("partNumber: with a Range");
+        return Code::InvalidRequest
+            .err("Cannot specify both Range header and partNumber query parameter");
     }
     number.map(check_number).transpose()?;
     Ok(number)

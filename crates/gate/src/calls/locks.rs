@@ -68,19 +68,27 @@ impl Call<'_> {
     /// Returns the lock that a request gives to the version that it makes.
     pub(super) fn lock_of(&self, bucket: &str) -> Result<Lock> {
         let header = |name| self.req.header(name);
-        let wrong = |error: GateError| GateError::new(Code::InvalidArgument, error.message);
+        let wrong = |why: &str| GateError::new(Code::InvalidArgument, why);
         let retention = match (header(MODE), header(UNTIL)) {
             (None, None) => None,
             (Some(mode), Some(time)) => {
-                let mode = lock::mode(Some(mode)).map_err(wrong)?;
-                Some(Retention { mode, until_ms: until(Some(time)).map_err(wrong)? })
+                let mode =
+                    lock::mode(Some(mode)).map_err(|_| wrong("Unknown wormMode directive."))?;
+                let until_ms = until(Some(time)).map_err(|error| match error.code {
+                    Code::MalformedXML => {
+                        wrong("The retain until date must be provided in ISO 8601 format")
+                    }
+                    _ => error,
+                })?;
+                Some(Retention { mode, until_ms })
             }
             _ => {
                 return Code::InvalidArgument
-                    .err(format!("object lock: {MODE} and {UNTIL} are given together"));
+                    .err(format!("{UNTIL} and {MODE} must both be supplied."));
             }
         };
-        let hold = header(HOLD).map(|status| held(Some(status)).map_err(wrong)).transpose()?;
+        let hold = header(HOLD).map(|status| held(Some(status))).transpose();
+        let hold = hold.map_err(|_| wrong("Legal Hold must be either of 'ON' or 'OFF'"))?;
         if retention.is_some() || hold.is_some() {
             lock::need(&self.gate.bucket(bucket)?)?;
         }

@@ -6,7 +6,7 @@ use std::io::Write;
 use kiln_stripe::PoolError;
 
 use crate::calls::{Call, heads, with_expiry, with_version};
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::gate::Seen;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::reply::{Answer, Client, Reply};
@@ -116,13 +116,17 @@ impl Call<'_> {
         let (bucket, key) = self.req.place();
         self.need_read(bucket, Some(key))?;
         let known = ["ETag", "ObjectSize", "StorageClass", "Checksum", "ObjectParts"];
-        let wrong =
-            |code, why: &str| Err(GateError::new(code, format!("x-amz-object-attributes: {why}")));
         match asked.iter().find(|name| !known.contains(name)) {
-            Some(&"") => return wrong(Code::InvalidRequest, "it is empty"),
-            Some(_) => return wrong(Code::InvalidArgument, "one of them is unknown"),
-            None if asked.is_empty() => return wrong(Code::InvalidRequest, "it is not there"),
-            None => {}
+            Some(name) if !name.is_empty() => {
+                return Code::InvalidArgument.err("Invalid attribute name specified.");
+            }
+            None if !asked.is_empty() => {}
+            _ => {
+                return Code::InvalidRequest.err(
+                    "The x-amz-object-attributes header specifying the attributes to be retrieved \
+                     is either missing or empty",
+                );
+            }
         }
         let (at, seen) = self.found()?;
         let record = &seen.record;

@@ -170,7 +170,9 @@ fn check_ownership(ownership: Option<&str>) -> Result<()> {
         Some("BucketOwnerPreferred" | "ObjectWriter") => {
             Code::AccessControlListNotSupported.err("x-amz-object-ownership")
         }
-        Some(_) => Code::InvalidArgument.err("x-amz-object-ownership: unknown"),
+        Some(other) => {
+            Code::InvalidArgument.err(format!("Invalid x-amz-object-ownership header: {other}"))
+        }
     }
 }
 

@@ -20,32 +20,41 @@ type Tags = BTreeMap<String, String>;
 
 /// Collects tags, and refuses those that S3 refuses.
 fn checked(all: impl IntoIterator<Item = (String, String)>, most: usize) -> Result<Tags> {
-    let wrong = |why: &str| Code::InvalidTag.err(format!("tags: {why}"));
+    let wrong = |why: &str| Code::InvalidTag.err(why);
     let plain = |text: &str| text.chars().all(|c| c.is_alphanumeric() || " +-=._:/@".contains(c));
     let mut tags = Tags::new();
     for (key, value) in all {
         if !(1..=128).contains(&key.chars().count()) || !plain(&key) {
-            return wrong("a key has no or too many letters, or one that is not permitted");
+            return wrong("The TagKey you have provided is invalid");
         }
         if value.chars().count() > 256 || !plain(&value) {
-            return wrong("a value has too many letters, or one that is not permitted");
+            return wrong("The TagValue you have provided is invalid");
         }
         if tags.insert(key, value).is_some() {
-            return wrong("a key is there twice");
+            return wrong("Cannot provide multiple Tags with the same key");
         }
     }
     match tags.len() > most {
-        true => Code::BadRequest.err(format!("tags: more than {most}")),
+        true if most == MAX_BUCKET => {
+            Code::BadRequest.err(format!("Bucket tag count cannot be greater than {most}"))
+        }
+        true => Code::BadRequest.err(format!("Object tags cannot be greater than {most}")),
         false => Ok(tags),
     }
 }
 
 /// Reads the tags that the head of a request gives to an object.
 pub(super) fn of_header(req: &Request) -> Result<Tags> {
-    let wrong = || GateError::new(Code::InvalidArgument, "x-amz-tagging: it is no encoded query");
+    let wrong = || {
+        let why = "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query \
+                   parameters without tag name duplicates.";
+        GateError::new(Code::InvalidArgument, why)
+    };
     let all = pairs(req.header("x-amz-tagging").unwrap_or(""));
-    checked(all.ok_or_else(wrong)?, MAX_OBJECT)
-        .map_err(|error| GateError::new(Code::InvalidArgument, error.message))
+    checked(all.ok_or_else(wrong)?, MAX_OBJECT).map_err(|error| match error.code {
+        Code::InvalidTag => wrong(),
+        _ => GateError::new(Code::InvalidArgument, error.message),
+    })
 }
 
 fn of_document(bytes: &[u8], most: usize) -> Result<Tags> {

@@ -6,6 +6,7 @@ use crate::calls::{Call, heads};
 use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};
 use crate::multipart::{Expected, MAX_PARTS, NamedPart, UploadOf};
+use crate::payload::SEVERAL;
 use crate::record::{BucketRecord, Checksum, PartRecord, UploadRecord};
 use crate::reply::Reply;
 use crate::times;
@@ -41,13 +42,23 @@ impl<'a> Call<'a> {
             Some(name) => Some(Kind::named(name)?),
             None => None,
         };
-        let wrong = |why: &str| Code::InvalidRequest.err(format!("x-amz-checksum-type: {why}"));
+        let wrong = |why: String| Code::InvalidRequest.err(why);
         let full = match (self.full()?, kind) {
-            (Some(_), None) => return wrong("it needs x-amz-checksum-algorithm"),
-            (Some(true), Some(kind)) if kind.crc().is_none() => {
-                return wrong("the algorithm is COMPOSITE");
+            (Some(_), None) => {
+                return wrong(
+                    "The x-amz-checksum-type header can only be used with the \
+                     x-amz-checksum-algorithm header."
+                        .to_owned(),
+                );
             }
-            (Some(false), Some(Kind::Crc64Nvme)) => return wrong("the algorithm is FULL_OBJECT"),
+            (Some(full), Some(kind))
+                if full && kind.crc().is_none() || !full && kind == Kind::Crc64Nvme =>
+            {
+                let (mode, kind) = (mode_of(full), kind.name().to_ascii_lowercase());
+                return wrong(format!(
+                    "The {mode} checksum type cannot be used with the {kind} checksum algorithm."
+                ));
+            }
             (full, kind) => full.unwrap_or(kind == Some(Kind::Crc64Nvme)),
         };
         let id = self.gate.begin_upload((place.0, &at, place.1), new, kind, full)?;
@@ -56,9 +67,8 @@ impl<'a> Call<'a> {
         let reply = Reply::xml(document);
         Ok(match kind {
             Some(kind) => {
-                let of_type = if full { "FULL_OBJECT" } else { "COMPOSITE" };
                 let reply = reply.with("x-amz-checksum-algorithm", kind.name());
-                reply.with("x-amz-checksum-type", of_type)
+                reply.with("x-amz-checksum-type", mode_of(full))
             }
             None => reply,
         })
@@ -70,9 +80,7 @@ impl<'a> Call<'a> {
             None => Ok(None),
             Some(text) if text.eq_ignore_ascii_case("FULL_OBJECT") => Ok(Some(true)),
             Some(text) if text.eq_ignore_ascii_case("COMPOSITE") => Ok(Some(false)),
-            Some(_) => {
-                Code::InvalidRequest.err("x-amz-checksum-type: it is FULL_OBJECT or COMPOSITE")
-            }
+            Some(_) => Code::InvalidRequest.err("Value for x-amz-checksum-type header is invalid."),
         }
     }
 
@@ -87,8 +95,12 @@ impl<'a> Call<'a> {
             && (given.is_some_and(|given| given != kind)
                 || given.is_none() && !upload.checksum_full)
         {
-            return Code::InvalidRequest
-                .err(format!("checksum: the upload was begun with {}", kind.name()));
+            return Code::InvalidRequest.err(format!(
+                "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum \
+                 Type: {}",
+                kind.name(),
+                given.map_or("null", Kind::name)
+            ));
         }
         let part = gate.put_part(of, number, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", part.etag));
@@ -108,9 +120,16 @@ impl<'a> Call<'a> {
         let range = match (header, heads::first_last(header)) {
             (None, _) => 0..size,
             (Some(_), Some((first, last))) if last < size => first..last + 1,
+            (Some(_), Some(_)) => {
+                return Code::InvalidArgument.err(format!(
+                    "Range specified is not valid for source object of size: {size}"
+                ));
+            }
             _ => {
-                return Code::InvalidArgument
-                    .err("x-amz-copy-source-range: it is bytes=FIRST-LAST within the source");
+                return Code::InvalidArgument.err(
+                    "The x-amz-copy-source-range value must be of the form bytes=first-last where \
+                     first and last are the zero-based offsets of the first and last bytes to copy",
+                );
             }
         };
         let kind = upload.checksum_kind.as_deref().and_then(Kind::parse);
@@ -166,12 +185,19 @@ impl<'a> Call<'a> {
         if named.len() > MAX_PARTS as usize {
             return Code::MalformedXML.err("document: it names too many parts");
         }
-        let size = self.req.header("x-amz-mp-object-size").map(str::parse).transpose();
-        let size = size.map_err(|_| {
-            GateError::new(Code::InvalidRequest, "x-amz-mp-object-size: it is no number")
+        let size = self.req.header("x-amz-mp-object-size");
+        let size = size.map(|text| {
+            text.parse().map_err(|_| {
+                let name = "Value for x-amz-mp-object-size header is";
+                let why = if text.starts_with('-') { "less than zero" } else { "invalid" };
+                GateError::new(Code::InvalidRequest, format!("{name} {why}: '{text}'"))
+            })
+        });
+        let checksum = checksum_of(|kind| self.req.header(&kind.header())).map_err(|kind| {
+            let bad = |kind: Kind| format!("Value for {} header is invalid.", kind.header());
+            GateError::new(Code::InvalidRequest, kind.map_or(SEVERAL.to_owned(), bad))
         })?;
-        let checksum = checksum_of(|kind| self.req.header(&kind.header()))
-            .map_err(|error| GateError::new(Code::InvalidRequest, error.message))?;
+        let size = size.transpose()?;
         let expected = Expected { checksum, full: self.full()?, size };
         let record = self.gate.complete(of, &named, &expected, &conditions)?;
         let mut answer = Writer::new("CompleteMultipartUploadResult");
@@ -187,11 +213,14 @@ impl<'a> Call<'a> {
     }
 }
 
+fn mode_of(full: bool) -> &'static str {
+    if full { "FULL_OBJECT" } else { "COMPOSITE" }
+}
+
 /// The checksums that an upload was begun with.
 pub(super) fn describe_upload(one: &mut Writer, upload: &UploadRecord) {
     if let Some(kind) = &upload.checksum_kind {
-        let of_type = if upload.checksum_full { "FULL_OBJECT" } else { "COMPOSITE" };
-        one.text("ChecksumAlgorithm", kind).text("ChecksumType", of_type);
+        one.text("ChecksumAlgorithm", kind).text("ChecksumType", mode_of(upload.checksum_full));
     }
 }
 
@@ -204,8 +233,10 @@ fn describe(one: &mut Writer, part: &PartRecord) {
     }
 }
 
-/// The one checksum that is given.
-fn checksum_of<'t>(given: impl Fn(Kind) -> Option<&'t str>) -> Result<Option<Checksum>> {
+/// The one checksum that is given; an error names the one that is invalid, or none of several.
+fn checksum_of<'t>(
+    given: impl Fn(Kind) -> Option<&'t str>,
+) -> Result<Option<Checksum>, Option<Kind>> {
     let mut all = Kind::ALL.into_iter().filter_map(|kind| {
         Some(Checksum { kind: kind.name().to_owned(), value: given(kind)?.to_owned() })
     });
@@ -214,9 +245,10 @@ fn checksum_of<'t>(given: impl Fn(Kind) -> Option<&'t str>) -> Result<Option<Che
         let value = sum.value.split('-').next().and_then(digest::from_base64);
         value.is_some_and(|value| Some(value.len()) == Kind::parse(&sum.kind).map(Kind::bytes))
     };
-    match second.is_some() || !first.iter().all(is_good) {
-        true => Code::InvalidArgument.err("checksums: invalid, or more than one"),
-        false => Ok(first),
+    match first {
+        Some(_) if second.is_some() => Err(None),
+        Some(sum) if !is_good(&sum) => Err(Kind::parse(&sum.kind)),
+        first => Ok(first),
     }
 }
 
@@ -226,6 +258,10 @@ fn named_part(part: &Element) -> Result<NamedPart> {
     let number = part.child("PartNumber").and_then(|text| text.parse().ok());
     let number = number.ok_or_else(|| malformed("it has no number"))?;
     let etag = part.child("ETag").ok_or_else(|| malformed("it has no entity tag"))?;
-    let checksum = checksum_of(|kind| part.child(&format!("Checksum{}", kind.name())))?;
+    let checksum = checksum_of(|kind| part.child(&format!("Checksum{}", kind.name())));
+    let checksum = checksum.map_err(|_| {
+        let why = "Invalid Base64 or multiple checksums present in request";
+        GateError::new(Code::InvalidArgument, why)
+    })?;
     Ok(NamedPart { number, etag: etag.trim_matches('"').to_owned(), checksum })
 }

@@ -99,7 +99,8 @@ impl Call<'_> {
             None => (header, None),
         };
         let version = version.map(checked_id).transpose()?;
-        let path = decoded(header, false).ok_or_else(|| wrong("it is no text when decoded"))?;
+        let path = decoded(header, false)
+            .ok_or_else(|| GateError::new(Code::InvalidArgument, "Invalid copy source encoding"))?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, key) = path.split_once('/').ok_or_else(|| wrong("it has no key"))?;
         let at = self.need_read(bucket, Some(key))?;
@@ -123,20 +124,24 @@ impl Call<'_> {
         let place = self.req.place();
         let at = self.need(place.0, Right::Write)?;
         let mut new = self.new_object()?;
-        let directive = |name: &str| match self.req.header(name) {
+        let directive = |name: &str| match self.req.header(&format!("x-amz-{name}-directive")) {
             None | Some("COPY") => Ok(false),
             Some("REPLACE") => Ok(true),
-            Some(_) => Code::InvalidArgument.err(format!("{name}: it is COPY or REPLACE")),
+            Some(_) => Code::InvalidArgument.err(format!("Unknown {name} directive.")),
         };
-        let replace = directive("x-amz-metadata-directive")?;
-        let replace_tags = directive("x-amz-tagging-directive")?;
+        let replace = directive("metadata")?;
+        let replace_tags = directive("tagging")?;
         let asked = match self.req.header("x-amz-checksum-algorithm") {
             Some(name) => Some(Kind::named(name)?),
             None => None,
         };
         let source = self.copy_source()?;
         if source.same && !replace {
-            return Code::InvalidRequest.err("copy: onto itself it must replace the metadata");
+            return Code::InvalidRequest.err(
+                "This copy request is illegal because it is trying to copy an object to itself \
+                 without changing the object's metadata, storage class, website redirect location \
+                 or encryption attributes.",
+            );
         }
         let record = &source.seen.record;
         if !replace {
