@@ -312,6 +312,21 @@ pub(crate) fn from_base64(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn sums_that_are_made_beside_are_those_of_all_bytes() {
+        let bytes: Vec<u8> = (0..6 * BLOCK + 7).map(|at| (at * 7) as u8).collect();
+        let whole = (md5(&bytes), sha256_hex(&bytes), checksum(Kind::Crc32, &bytes));
+        for piece in [1000, BLOCK, 3 * BLOCK + 1, bytes.len()] {
+            let mut digests = Digests::new(true, Some(Kind::Crc32));
+            bytes.chunks(piece).for_each(|piece| digests.update(piece));
+            for _ in 0..2 {
+                let sums = digests.sums();
+                let found = (sums.md5(), sums.signed().unwrap(), sums.named().unwrap());
+                assert_eq!(found, whole, "{piece}");
+            }
+        }
+    }
+
     /// Check values of `123456789` from the catalogue of CRCs and the standards of the hashes.
     #[test]
     fn checksums_are_the_known_ones() {

@@ -124,17 +124,8 @@ impl Claim {
                        X-Amz-Credential, X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and \
                        X-Amz-Expires parameters.";
         let word = |name: &str| req.word(name).ok_or_else(|| wrong(missing));
-        match word("X-Amz-Algorithm")? {
-            ALGORITHM => {}
-            "AWS4-ECDSA-P256-SHA256" => {
-                return Err(wrong("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\""));
-            }
-            _ => {
-                return Err(wrong(
-                    "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256 and \
-                                  AWS4-ECDSA-P256-SHA256\"",
-                ));
-            }
+        if word("X-Amz-Algorithm")? != ALGORITHM {
+            return Err(wrong("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\""));
         }
         let expires = match word("X-Amz-Expires")?.parse::<i64>() {
             Ok(..=0) => return Err(wrong("X-Amz-Expires must be non-negative")),

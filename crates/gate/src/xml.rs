@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::error::{Code, GateError, Result};
+use crate::record::Checksum;
 
 /// Most elements of a client's document.
 const MAX_ELEMENTS: usize = 60_000;
@@ -42,6 +43,13 @@ impl Writer {
     /// Adds an element with a number or the like.
     pub(crate) fn show(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Writer {
         self.text(name, value.to_string())
+    }
+
+    /// Adds a checksum, and returns it.
+    pub(crate) fn checksum<'c>(&mut self, checksum: Option<&'c Checksum>) -> Option<&'c Checksum> {
+        let Checksum { kind, value } = checksum?;
+        self.text(&format!("Checksum{kind}"), value);
+        checksum
     }
 
     /// Adds an element with others in it.

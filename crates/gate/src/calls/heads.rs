@@ -7,7 +7,7 @@ use crate::calls::locks::with_lock;
 use crate::error::{Code, GateError, Result};
 use crate::multipart::check_number;
 use crate::object::Conditions;
-use crate::record::ObjectRecord;
+use crate::record::{Checksum, ObjectRecord};
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::times;
@@ -215,6 +215,17 @@ pub(super) fn wanted(req: &Request, record: &ObjectRecord) -> Result<Wanted> {
     })
 }
 
+/// Adds a checksum's headers to an answer.
+pub(super) fn with_checksum(reply: Reply, checksum: Option<&Checksum>) -> Reply {
+    match checksum {
+        Some(checksum) => {
+            let name = format!("x-amz-checksum-{}", checksum.kind.to_ascii_lowercase());
+            reply.with(&name, &checksum.value).with("x-amz-checksum-type", checksum.of_type())
+        }
+        None => reply,
+    }
+}
+
 /// Begins the answer to a read.
 pub(super) fn answer(req: &Request, record: &ObjectRecord, wanted: &Wanted) -> Reply {
     let mut reply = Reply::new(if wanted.partial { 206 } else { 200 })
@@ -245,13 +256,7 @@ pub(super) fn answer(req: &Request, record: &ObjectRecord, wanted: &Wanted) -> R
     }
     reply = with_lock(reply, record);
     let asked = req.header("x-amz-checksum-mode") == Some("ENABLED");
-    match &record.checksum {
-        Some(checksum) if asked && !wanted.partial => {
-            let name = format!("x-amz-checksum-{}", checksum.kind.to_ascii_lowercase());
-            reply.with(&name, &checksum.value).with("x-amz-checksum-type", checksum.of_type())
-        }
-        _ => reply,
-    }
+    with_checksum(reply, record.checksum.as_ref().filter(|_| asked && !wanted.partial))
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
 //! Uploads in parts.
 
 use crate::access::Right;
-use crate::calls::writes::{with_checksum, with_new, with_source};
+use crate::calls::heads::with_checksum;
+use crate::calls::writes::{with_new, with_source};
 use crate::calls::{Call, heads};
 use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};
@@ -38,10 +39,7 @@ impl<'a> Call<'a> {
     pub(super) fn begin_upload(&mut self) -> Result<Reply> {
         let (place, at) = (self.req.place(), self.upload_bucket()?);
         let new = self.new_object()?;
-        let kind = match self.req.header("x-amz-checksum-algorithm") {
-            Some(name) => Some(Kind::named(name)?),
-            None => None,
-        };
+        let kind = self.req.header("x-amz-checksum-algorithm").map(Kind::named).transpose()?;
         let wrong = |why: String| Code::InvalidRequest.err(why);
         let full = match (self.full()?, kind) {
             (Some(_), None) => {
@@ -104,10 +102,7 @@ impl<'a> Call<'a> {
         }
         let part = gate.put_part(of, number, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", part.etag));
-        Ok(match &part.checksum {
-            Some(checksum) => with_checksum(reply, Some(checksum)),
-            None => reply,
-        })
+        Ok(with_checksum(reply, part.checksum.as_ref()))
     }
 
     pub(super) fn copy_part(&mut self) -> Result<Reply> {
@@ -141,9 +136,7 @@ impl<'a> Call<'a> {
         let mut document = Writer::new("CopyPartResult");
         document.text("ETag", format!("\"{}\"", part.etag));
         document.text("LastModified", times::iso(part.modified_ms));
-        if let Some(checksum) = &part.checksum {
-            document.text(&format!("Checksum{}", checksum.kind), &checksum.value);
-        }
+        document.checksum(part.checksum.as_ref());
         Ok(with_source(Reply::xml(document), &source))
     }
 
@@ -205,8 +198,7 @@ impl<'a> Call<'a> {
         answer.text("Location", format!("http://{host}/{}/{}", of.bucket, of.key));
         answer.text("Bucket", of.bucket).text("Key", of.key);
         answer.text("ETag", format!("\"{}\"", record.etag));
-        if let Some(checksum) = &record.checksum {
-            answer.text(&format!("Checksum{}", checksum.kind), &checksum.value);
+        if let Some(checksum) = answer.checksum(record.checksum.as_ref()) {
             answer.text("ChecksumType", checksum.of_type());
         }
         Ok(with_new(Reply::xml(answer), &record))
@@ -228,9 +220,7 @@ pub(super) fn describe_upload(one: &mut Writer, upload: &UploadRecord) {
 fn describe(one: &mut Writer, part: &PartRecord) {
     one.show("PartNumber", part.number).text("LastModified", times::iso(part.modified_ms));
     one.text("ETag", format!("\"{}\"", part.etag)).show("Size", part.size);
-    if let Some(checksum) = &part.checksum {
-        one.text(&format!("Checksum{}", checksum.kind), &checksum.value);
-    }
+    one.checksum(part.checksum.as_ref());
 }
 
 /// The one checksum that is given; an error names the one that is invalid, or none of several.

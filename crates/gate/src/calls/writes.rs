@@ -6,7 +6,7 @@ use crate::digest::Kind;
 use crate::error::{Code, GateError, Result};
 use crate::gate::Seen;
 use crate::object::NewObject;
-use crate::record::{BucketRecord, Checksum, ObjectRecord, Versioning};
+use crate::record::{BucketRecord, ObjectRecord, Versioning};
 use crate::reply::Reply;
 use crate::request::decoded;
 use crate::times;
@@ -14,17 +14,6 @@ use crate::xml::Writer;
 
 /// Most bytes of a copy.
 const MAX_COPY: u64 = 5 << 30;
-
-/// Adds a checksum's headers to an answer.
-pub(super) fn with_checksum(reply: Reply, checksum: Option<&Checksum>) -> Reply {
-    match checksum {
-        Some(checksum) => {
-            let name = format!("x-amz-checksum-{}", checksum.kind.to_ascii_lowercase());
-            reply.with(&name, &checksum.value).with("x-amz-checksum-type", checksum.of_type())
-        }
-        None => reply,
-    }
-}
 
 /// Adds the id of a version that was made.
 pub(super) fn with_new(reply: Reply, record: &ObjectRecord) -> Reply {
@@ -70,7 +59,7 @@ impl Call<'_> {
         let record = gate.put_object((bucket, &at, key), new, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", record.etag));
         let reply = with_expiry(with_new(reply, &record), &at, key, &record);
-        Ok(with_checksum(reply, record.checksum.as_ref()))
+        Ok(heads::with_checksum(reply, record.checksum.as_ref()))
     }
 
     pub(super) fn delete_object(&mut self) -> Result<Reply> {
@@ -131,10 +120,7 @@ impl Call<'_> {
         };
         let replace = directive("metadata")?;
         let replace_tags = directive("tagging")?;
-        let asked = match self.req.header("x-amz-checksum-algorithm") {
-            Some(name) => Some(Kind::named(name)?),
-            None => None,
-        };
+        let asked = self.req.header("x-amz-checksum-algorithm").map(Kind::named).transpose()?;
         let source = self.copy_source()?;
         if source.same && !replace {
             return Code::InvalidRequest.err(
@@ -161,9 +147,7 @@ impl Call<'_> {
         let mut document = Writer::new("CopyObjectResult");
         document.text("ETag", format!("\"{}\"", copy.etag));
         document.text("LastModified", times::iso(copy.modified_ms));
-        if let Some(checksum) = &copy.checksum {
-            document.text(&format!("Checksum{}", checksum.kind), &checksum.value);
-        }
+        document.checksum(copy.checksum.as_ref());
         let reply = with_new(Reply::xml(document), &copy);
         Ok(with_source(reply, &source))
     }
