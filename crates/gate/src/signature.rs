@@ -347,13 +347,8 @@ mod tests {
         Request::new(&builder.body(()).unwrap().into_parts().0).unwrap()
     }
 
-    fn signed(
-        method: &str,
-        uri: &str,
-        names: &str,
-        signature: &str,
-        more: &[(&str, &str)],
-    ) -> Request {
+    fn signed(line: &str, names: &str, signature: &str, more: &[(&str, &str)]) -> Request {
+        let (method, uri) = line.split_once(' ').unwrap();
         let header = format!(
             "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/us-east-1/s3/aws4_request,\
              SignedHeaders={names},Signature={signature}"
@@ -375,41 +370,36 @@ mod tests {
 
     #[test]
     fn published_examples_of_headers_hold() {
-        let names = "host;x-amz-content-sha256;x-amz-date";
+        let plain = "host;x-amz-content-sha256;x-amz-date";
         let empty = ("x-amz-content-sha256", EMPTY);
+        let sha = "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072";
+        let put = [
+            ("x-amz-content-sha256", sha),
+            ("date", "Fri, 24 May 2013 00:00:00 GMT"),
+            ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
+        ];
         let examples = [
             signed(
-                "GET",
-                "/test.txt",
+                "GET /test.txt",
                 "host;range;x-amz-content-sha256;x-amz-date",
                 "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
                 &[empty, ("range", "bytes=0-9")],
             ),
             signed(
-                "PUT",
-                "/test%24file.text",
+                "PUT /test%24file.text",
                 "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",
                 "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
-                &[
-                    (
-                        "x-amz-content-sha256",
-                        "44ce7dd67c959e0d3524ffac1771dfbba87d2b6b4b4e99e42034a8b803f8b072",
-                    ),
-                    ("date", "Fri, 24 May 2013 00:00:00 GMT"),
-                    ("x-amz-storage-class", "REDUCED_REDUNDANCY"),
-                ],
+                &put,
             ),
             signed(
-                "GET",
-                "/?lifecycle",
-                names,
+                "GET /?lifecycle",
+                plain,
                 "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
                 &[empty],
             ),
             signed(
-                "GET",
-                "/?max-keys=2&prefix=J",
-                names,
+                "GET /?max-keys=2&prefix=J",
+                plain,
                 "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7",
                 &[empty],
             ),
