@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as _;
 use hyper::body::Incoming;
 use tokio::runtime::Handle;
@@ -15,8 +15,9 @@ use tokio::time::timeout;
 use crate::reply::{Client, Reply};
 use crate::server::body::Body;
 
-/// Blocks on their way in, each as large as a read of the socket.
-const IN_BLOCKS: usize = 8;
+/// Blocks on their way in, and their size: each wakes the thread that reads it.
+const IN_BLOCKS: usize = 2;
+const IN_BLOCK: usize = 256 << 10;
 /// Blocks on their way out, and their size.
 const OUT_BLOCKS: usize = 4;
 const OUT_BLOCK: usize = 128 << 10;
@@ -52,18 +53,28 @@ pub(super) async fn forward(mut body: Incoming, feeder: Feeder, idle: Duration) 
         () = feeder.blocks.closed() => return,
     }
     loop {
-        let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
-        let block = match timeout(idle, frame).await {
-            Ok(None) => return,
-            Ok(Some(Ok(frame))) => match frame.into_data() {
-                Ok(block) => Ok(block),
-                Err(_) => continue,
-            },
-            Ok(Some(Err(error))) => Err(io::Error::other(error)),
-            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        let most = usize::try_from(body.size_hint().lower()).unwrap_or(IN_BLOCK).min(IN_BLOCK);
+        let mut block = BytesMut::with_capacity(most);
+        let end = loop {
+            if block.len() >= IN_BLOCK {
+                break None;
+            }
+            let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx));
+            match timeout(idle, frame).await {
+                Ok(Some(Ok(frame))) => block.extend(frame.into_data()),
+                Ok(None) => break Some(None),
+                Ok(Some(Err(error))) => break Some(Some(io::Error::other(error))),
+                Err(_) => break Some(Some(io::ErrorKind::TimedOut.into())),
+            }
         };
-        let failed = block.is_err();
-        if feeder.blocks.send(block).await.is_err() || failed {
+        let ended = end.is_some();
+        let block = Some(block.freeze()).filter(|block| !block.is_empty());
+        for block in block.map(Ok).into_iter().chain(end.flatten().map(Err)) {
+            if feeder.blocks.send(block).await.is_err() {
+                return;
+            }
+        }
+        if ended {
             return;
         }
     }
