@@ -16,7 +16,7 @@ use crate::record::Checksum;
 
 /// Bytes of a block whose sums are made at a time, and blocks of one payload beside the one that is
 /// being filled.
-const BLOCK: usize = 256 << 10;
+const BLOCK: usize = 128 << 10;
 const BLOCKS: usize = 3;
 
 /// An algorithm of S3's additional checksums.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io::Write;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -22,6 +23,10 @@ pub type Reopen = Box<dyn Fn() -> Result<Pool, PoolError> + Send + Sync>;
 /// Bytes of stripes of a put or get, and bytes that are kept from one to the next.
 const MEMORY: u64 = 4 << 20;
 const KEPT_MEMORY: usize = 32 << 20;
+/// Bytes that puts of data share, and the most of one: with two stripes of usual codes a client's
+/// bytes come while those before them are written.
+const PUTS_MEMORY: u64 = 48 << 20;
+const MAX_PUT_MEMORY: u64 = 16 << 20;
 /// Times that a change starts again because another writer was faster.
 pub(crate) const RETRIES: usize = 20;
 /// Most objects whose data lies behind the record.
@@ -37,6 +42,8 @@ pub struct Gate {
     /// Records that wait to be written, and the right to write them.
     waiting: Mutex<Vec<Waiting>>,
     writing: Mutex<()>,
+    /// Puts of data that are under way.
+    putting: AtomicU64,
 }
 
 /// A record that waits to be written with those of other threads.
@@ -88,6 +95,7 @@ impl Gate {
             buffers: Arc::new(Buffers::new(KEPT_MEMORY)),
             waiting: Mutex::default(),
             writing: Mutex::default(),
+            putting: AtomicU64::new(0),
         }
     }
 
@@ -295,7 +303,10 @@ impl Gate {
     /// Puts data that no record names yet; it is durable when this returns.
     pub(crate) fn put_data(&self, name: &str, source: &mut dyn Source) -> Result<(), PoolError> {
         let req = PutRequest { name, run: fresh(), now_ms: now_ms(), replace: false };
-        let end = self.pool().put(&req, source, &self.settings());
+        let puts = self.putting.fetch_add(1, Ordering::Relaxed) + 1;
+        let memory = (PUTS_MEMORY / puts).clamp(MEMORY, MAX_PUT_MEMORY);
+        let end = self.pool().put(&req, source, &Settings { memory, ..self.settings() });
+        self.putting.fetch_sub(1, Ordering::Relaxed);
         if let Err(error) = &end
             && may_pass(error)
         {

@@ -303,8 +303,11 @@ fn whole(
 ) -> Result<ObjectRecord> {
     let size = parts.iter().map(|part| part.size).sum();
     let wrong = |why: &str| Err(GateError::new(Code::InvalidRequest, why));
-    if expected.size.is_some_and(|expected| expected != size) {
-        return wrong("x-amz-mp-object-size: the parts have another size");
+    if let Some(expected) = expected.size.filter(|expected| *expected != size) {
+        return wrong(&format!(
+            "The provided 'x-amz-mp-object-size' header value {expected} does not match what was \
+             computed: {size}"
+        ));
     }
     let declared = upload.checksum_kind.is_some();
     if declared && expected.full.is_some_and(|full| full != upload.checksum_full) {

@@ -87,6 +87,9 @@ pub(crate) fn permits(policy: &str, bucket: &str, key: Option<&str>) -> bool {
         Some(begin) => place.starts_with(begin),
         None => **resource == place,
     };
+    if !policy.trim_start().starts_with('{') {
+        return Err(malformed("Policies must be valid JSON and the first byte must be '{'"));
+    }
     let policy: Value = serde_json::from_str(policy).unwrap_or_default();
     statements(&policy).iter().any(|statement| {
         texts(statement, "Action").contains(&action)

@@ -57,11 +57,14 @@ impl Request {
 
     /// Returns a word of the query that is a number.
     pub(crate) fn number(&self, name: &str) -> Result<Option<u32>> {
-        let parsed = self.word(name).filter(|text| !text.is_empty()).map(str::parse);
-        parsed.transpose().map_err(|_| {
+        let Some(text) = self.word(name).filter(|text| !text.is_empty()) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| {
             let why = match name {
                 "partNumber" => NO_PART.to_owned(),
-                _ => format!("Provided {name} not an integer or within integer range"),
+                _ if text.starts_with('-') => {
+                    format!("Argument {text} must be an integer between 0 and 2147483647")
+                }
+                _ => format!("Provided {text} not an integer or within integer range"),
             };
             GateError::new(Code::InvalidArgument, why)
         })

@@ -170,7 +170,7 @@ impl Claim {
             times::parse_basic(&format!("{date}T000000Z")),
         );
         let why = match (service, terminal) {
-            _ if is_day.is_none() => format!(
+            ("s3", "aws4_request") if is_day.is_none() => format!(
                 "incorrect date format \"{date}\". This date in the credential must be in the \
                  format \"yyyyMMdd\"."
             ),

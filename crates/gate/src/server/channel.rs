@@ -17,7 +17,7 @@ use crate::server::body::Body;
 
 /// Blocks on their way in, and their size: each wakes the thread that reads it.
 const IN_BLOCKS: usize = 2;
-const IN_BLOCK: usize = 256 << 10;
+const IN_BLOCK: usize = 128 << 10;
 /// Blocks on their way out, and their size.
 const OUT_BLOCKS: usize = 4;
 const OUT_BLOCK: usize = 128 << 10;
