@@ -30,6 +30,9 @@ fn statements(policy: &Value) -> &[Value] {
 /// [`Code::MalformedPolicy`]; [`Code::NotImplemented`]: it is a policy of another kind.
 pub(crate) fn check(policy: &str, bucket: &str) -> Result<()> {
     let malformed = |why: &str| GateError::new(Code::MalformedPolicy, why);
+    if !policy.trim_start().starts_with('{') {
+        return Err(malformed("Policies must be valid JSON and the first byte must be '{'"));
+    }
     let policy: Value =
         serde_json::from_str(policy).map_err(|_| malformed("This policy contains invalid Json"))?;
     if policy.get("Statement").is_none() {
@@ -87,9 +90,6 @@ pub(crate) fn permits(policy: &str, bucket: &str, key: Option<&str>) -> bool {
         Some(begin) => place.starts_with(begin),
         None => **resource == place,
     };
-    if !policy.trim_start().starts_with('{') {
-        return Err(malformed("Policies must be valid JSON and the first byte must be '{'"));
-    }
     let policy: Value = serde_json::from_str(policy).unwrap_or_default();
     statements(&policy).iter().any(|statement| {
         texts(statement, "Action").contains(&action)
