@@ -5,9 +5,9 @@
 
 FOLDER is made, and emptied before; all data is below it, on one disk. SeaweedFS keeps three copies
 on three volume servers and syncs every write, kiln has rs:4+2 on seven folders: each survives two
-losses. Through both, in turns, boto3 puts small objects and curl a large file, which it gets again:
-files as `kiln put` and `kiln get` have them, the payload unsigned, since boto3 spends longer on sums
-of 64 MiB than the server on all of it. What is not measured is null, and `why` says so.
+losses. Through both, in turns, boto3 puts small objects and curl a large file, which it gets
+again: files as `kiln put` and `kiln get` have them, the payload unsigned, since boto3 spends longer
+on sums of 64 MiB than the server on all of it. What is not measured is null, and `why` says so.
 """
 
 import argparse

@@ -55,7 +55,7 @@ struct Waiting {
     tell: Sender<Ended>,
 }
 
-/// How a write together with others ended; `None`: it is to be done alone.
+/// End of a write together with others; `None`: it is to be done alone.
 type Ended = Option<Result<(), PoolError>>;
 
 impl fmt::Debug for Gate {

@@ -254,8 +254,9 @@ mod tests {
     fn hostile_documents_are_errors() {
         let deep = "<R>".repeat(100);
         let many = format!("<R>{}</R>", "<A/>".repeat(MAX_ELEMENTS + 1));
-        let texts = ",x,<R>,</R>,<R></Q>,<Q></Q>,<R/><R/>,<R>&bomb;</R>,<R>&#xD800;</R>,<R>&amp</R>,\
-            <!DOCTYPE R [<!ENTITY a 'b'>]><R>&a;</R>,<R><![CDATA[x]]></R>,<R,<R><!-- </R>";
+        let texts = ",x,<R>,</R>,<R></Q>,<Q></Q>,<R/><R/>,<R>&bomb;</R>,<R>&#xD800;</R>,\
+            <R>&amp</R>,<!DOCTYPE R [<!ENTITY a 'b'>]><R>&a;</R>,\
+            <R><![CDATA[x]]></R>,<R,<R><!-- </R>";
         for text in texts.split(',').chain([deep.as_str(), many.as_str()]) {
             let code = parse(text.as_bytes(), "R").unwrap_err().code;
             assert_eq!(code, Code::MalformedXML, "{}", &text[..text.len().min(40)]);
