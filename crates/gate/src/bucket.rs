@@ -76,10 +76,16 @@ impl Gate {
             }
             let locked = record.settings.contains_key("object-lock");
             if locked && record.versioning() != Versioning::Enabled {
-                return Code::InvalidBucketState.err(
-                    "An Object Lock configuration is present on this bucket, so the versioning \
-                     state cannot be changed.",
-                );
+                return Code::InvalidBucketState.err(match name {
+                    "object-lock" => {
+                        "Versioning must be 'Enabled' on the bucket to apply a Object Lock \
+                         configuration"
+                    }
+                    _ => {
+                        "An Object Lock configuration is present on this bucket, so the \
+                         versioning state cannot be changed."
+                    }
+                });
             }
             if let Written::Done(_) = self.write(&names::bucket(bucket), &record, &[], Some(run))? {
                 return Ok(());

@@ -90,7 +90,10 @@ impl Call<'_> {
         let hold = header(HOLD).map(|status| held(Some(status))).transpose();
         let hold = hold.map_err(|_| wrong("Legal Hold must be either of 'ON' or 'OFF'"))?;
         if retention.is_some() || hold.is_some() {
-            lock::need(&self.gate.bucket(bucket)?)?;
+            lock::need(&self.gate.bucket(bucket)?).map_err(|error| GateError {
+                message: "Bucket is missing ObjectLockConfiguration".into(),
+                ..error
+            })?;
         }
         Ok(Lock { retention, hold })
     }

@@ -51,7 +51,9 @@ pub(super) fn of_header(req: &Request) -> Result<Tags> {
         GateError::new(Code::InvalidArgument, why)
     };
     let all = pairs(req.header("x-amz-tagging").unwrap_or(""));
-    checked(all.ok_or_else(wrong)?, MAX_OBJECT).map_err(|error| match error.code {
+    let all = all.filter(|all| all.iter().all(|(key, _)| !key.is_empty())).ok_or_else(wrong)?;
+    checked(all, MAX_OBJECT).map_err(|error| match error.code {
+        Code::InvalidTag if error.message.starts_with("The Tag") => error,
         Code::InvalidTag => wrong(),
         _ => GateError::new(Code::InvalidArgument, error.message),
     })
