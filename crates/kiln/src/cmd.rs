@@ -40,6 +40,7 @@ mod mv;
 mod nbd;
 mod plan;
 mod probe;
+mod protect;
 mod put;
 mod recode;
 mod repair;
@@ -113,6 +114,7 @@ commands! {
         Repair(repair::Repair),
         Recode(recode::Recode),
         Inspect(inspect::Inspect),
+        Protect(protect::Protect),
         Pool(pool::Pool),
         Put(put::Put),
         Get(get::Get),
@@ -161,6 +163,7 @@ impl Command {
             Command::Decode(_) => decode::INTERRUPTED,
             Command::Repair(_) => repair::INTERRUPTED,
             Command::Recode(_) => recode::INTERRUPTED,
+            Command::Protect(_) => protect::INTERRUPTED,
             Command::Pool(_) => pool::INTERRUPTED,
             Command::Put(_) => put::INTERRUPTED,
             Command::Get(_) => get::INTERRUPTED,

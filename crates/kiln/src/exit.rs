@@ -11,6 +11,7 @@ use kiln_net::NetError;
 use kiln_net::WRONG_KEY;
 use kiln_net::agent::PeerRole;
 use kiln_plan::PlanError;
+use kiln_protect::ProtectError;
 use kiln_recovery::RecoveryError;
 use kiln_store::StoreError;
 use kiln_stripe::{ErrorKind, PoolError};
@@ -135,6 +136,9 @@ pub enum Failure {
     /// A server of network block devices.
     #[error(transparent)]
     Nbd(#[from] NbdError),
+    /// The parity beside files.
+    #[error(transparent)]
+    Protect(ProtectError),
     /// The S3 server, or its records in the pool.
     #[error("{}", .0.message)]
     Gate(#[from] GateError),
@@ -245,6 +249,8 @@ impl Failure {
             Failure::Store(error) | Failure::Net(NetError::Store(error)) => of_store(error),
             Failure::Volume(error) => of_volume(error),
             Failure::Gate(error) => of_gate(error),
+            Failure::Protect(ProtectError::NotProtected { .. }) => Exit::NotFound,
+            Failure::Protect(_) => Exit::Refused,
             Failure::OpenFiles { .. } | Failure::Memory { .. } => Exit::Io,
             Failure::Net(_) | Failure::Nbd(_) | Failure::NotUsable { .. } => Exit::Io,
             Failure::Exists { .. }

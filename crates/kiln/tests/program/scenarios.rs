@@ -70,6 +70,11 @@ scenarios! {
         hostile_clients_are_left_and_others_served
         clients_that_say_nothing_keep_no_others_out
         clients_that_read_nothing_keep_no_others_out;
+    protect:
+        a_kill_leaves_the_old_or_the_new_parity_and_files_old_or_restored
+        damage_in_a_row_that_is_promised_to_be_survived_comes_back
+        files_that_change_meanwhile_are_read_again_or_named
+        a_full_disk_leaves_the_parity_in_force;
     raw: chunks_of_ceph;
     reads: a_plan_says_which_gaps_a_device_reads_through;
     transfer_model: both_sides_are_the_same_after_a_sync;
