@@ -47,8 +47,13 @@ impl Pending {
     /// The names that wait for the pack of this path, or all.
     pub fn of(&self, path: Option<&Path>) -> Vec<String> {
         let names = self.names();
-        let of = names.iter().filter(|(_, pack)| path.is_none_or(|path| ***pack == *path));
-        of.map(|(name, _)| name.clone()).collect()
+        // Paths are dear to compare, and most names wait for one pack.
+        let mut last: Option<(&Arc<PathBuf>, bool)> = None;
+        let mut is_of = |pack| match last {
+            Some((before, is)) if Arc::ptr_eq(before, pack) => is,
+            _ => last.insert((pack, path.is_none_or(|path| **pack == *path))).1,
+        };
+        names.iter().filter(|(_, pack)| is_of(*pack)).map(|(name, _)| name.clone()).collect()
     }
 }
 
