@@ -4,13 +4,16 @@
 //! had begun to write is gone on with where it lies.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kiln_pool::layout::INLINE;
 use kiln_pool::repair::queue::{self, Damaged, RepairQueue};
+use kiln_pool::repair::together;
 use kiln_pool::{Key, PoolStatus, ScrubReport};
 
-use super::batch::{self, Batch, DamagedObject};
+use super::batch::{self, Batch, DamagedObject, PlannedRepair};
 use super::report::{Outcome, RepairOutcome};
 use super::scrub::{ScrubPosition, ScrubSchedule};
 use super::state::{
@@ -411,6 +414,22 @@ impl Scheduler {
             self.told.running.insert(at, repair);
         }
         (self.begun > at).then_some(at)
+    }
+
+    /// The next jobs of the batch that this process carries out together; none: all were begun. The
+    /// first of them stands for all where running repairs are listed.
+    pub fn take_together(&mut self) -> Range<usize> {
+        let Some(first) = self.take() else { return 0..0 };
+        let batch = Arc::clone(&self.batch);
+        let here = self.options.on_demand.is_some();
+        // What lies in manifests is no work for agents.
+        let bytes_of = |job: &PlannedRepair| match here || job.want.listed.code == INLINE {
+            true => job.want.listed.size,
+            false => u64::MAX,
+        };
+        let jobs = together(&batch.repairs()[first..], bytes_of).next();
+        self.begun = first + jobs.map_or(1, <[PlannedRepair]>::len);
+        first..self.begun
     }
 
     /// A job has ended (`stopped`: all were told to stop). Gives what people should know.

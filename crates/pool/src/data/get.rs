@@ -211,7 +211,7 @@ impl ObjectReader<'_> {
             }
             Body::Shards(_) => {
                 let key = self.map.config.object_key(manifest)?;
-                let shards = ObjectShards::open_with(self.map, manifest, settings.hedge)?;
+                let shards = ObjectShards::open_with(self.map, manifest, settings)?;
                 // A reader of whole stripes receives as much without helpers: any k chunks do.
                 let insists = helpers.is_some_and(Helpers::insists) && !shards.gone().is_empty();
                 let (statistics, helped) =

@@ -264,7 +264,7 @@ impl OpenObject {
         let before = self.found.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let shards = match before {
             Some(shards) => shards,
-            None => Arc::new(ObjectShards::open_with(pool, &self.manifest, settings.hedge)?),
+            None => Arc::new(ObjectShards::open_with(pool, &self.manifest, settings)?),
         };
         let mut bytes = Vec::with_capacity((range.end - range.start) as usize);
         let key = pool.config.object_key(&self.manifest)?;

@@ -6,7 +6,8 @@ use kiln_code::Codec;
 use kiln_store::{Backend, Digest, Layout, ShardInfo, ShardReader, StoreError};
 use kiln_stripe::chunks::Shards;
 use kiln_stripe::geometry::check_stripes;
-use kiln_stripe::{Hedge, PoolError, Result};
+use kiln_stripe::sinks::in_parallel;
+use kiln_stripe::{Hedge, PoolError, Result, Settings, Silent};
 
 use crate::layout::{Body, Place, Placed};
 use crate::map::cluster_map::ClusterMap;
@@ -91,15 +92,15 @@ impl ObjectShards {
     /// # Errors
     /// The manifest is of an object without shards, or names a code that this program cannot do.
     pub(crate) fn open(pool: &ClusterMap, manifest: &Manifest) -> Result<ObjectShards> {
-        ObjectShards::open_with(pool, manifest, None)
+        ObjectShards::open_with(pool, manifest, &Settings::new(&Silent))
     }
 
-    /// As [`ObjectShards::open`], without waiting for late nodes if the object can be read without
-    /// them.
+    /// As [`ObjectShards::open`], with the sequence and the hedge of settings: without waiting for
+    /// late nodes if the object can be read without them.
     pub(crate) fn open_with(
         pool: &ClusterMap,
         manifest: &Manifest,
-        hedge: Option<&Arc<Hedge>>,
+        settings: &Settings<'_>,
     ) -> Result<ObjectShards> {
         let (Body::Shards(placed), Some(info)) = (&manifest.body, manifest.shard_info(0)) else {
             return Err(PoolError::Internal { what: "an object without shards".into() });
@@ -117,12 +118,14 @@ impl ObjectShards {
         let manifest = Arc::new(manifest.clone());
         let opening = |index| Arc::new(Opening::new(pool, &manifest, key, index));
         let members: Vec<Arc<Opening>> = (0..placed.places.len()).map(opening).collect();
-        match hedge {
+        let settings = pool.settings(settings);
+        let open = |_, one: &Arc<Opening>| {
+            one.member();
+            Ok::<_, PoolError>(())
+        };
+        match settings.hedge {
             Some(hedge) => first(hedge, &codec, placed, &members),
-            None => drop(pool.in_parallel(members.iter().collect(), |_, one: &Arc<Opening>| {
-                one.member();
-                Ok::<_, PoolError>(())
-            })?),
+            None => drop(in_parallel(settings.sequence, members.iter().collect(), open)?),
         }
         let placed = placed.clone();
         Ok(ObjectShards { manifest, placed, codec, layout, members })

@@ -339,7 +339,7 @@ impl ManifestStore<'_> {
 
     /// Runs work on several files of a node, with an end for each; where the node cannot be
     /// used, it is that.
-    fn for_each<T>(
+    pub(crate) fn for_each<T>(
         &self,
         at: usize,
         files: &[T],

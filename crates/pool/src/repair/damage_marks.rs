@@ -41,26 +41,33 @@ impl Repairer<'_> {
         }
     }
 
-    /// Notes that a repair mended what an index knew of an object's damage, or `copies_only` of
-    /// its manifest.
-    pub fn note_repaired(&self, key: &Key, index: &Index, copies_only: bool) -> Result<()> {
+    /// Notes that repairs mended what an index knew of objects' damage.
+    pub fn note_repaired(&self, keys: &[Key], index: &Index) -> Result<()> {
+        self.unmark_damage(keys, index)?;
+        index.set_damage(&keys.iter().map(|key| (*key, Vec::new())).collect::<Vec<_>>())
+    }
+
+    /// Notes that what an index knew of damage of an object's manifest was mended.
+    pub fn note_renewed(&self, key: &Key, index: &Index) -> Result<()> {
         let mut damage = index.damage_of(key)?;
-        if copies_only {
-            damage.retain(|index| *index != THE_MANIFEST);
-            return index.set_damage(&[(*key, damage)]);
-        }
-        self.unmark_damage(key, index, &damage)?;
-        index.set_damage(&[(*key, Vec::new())])
+        damage.retain(|index| *index != THE_MANIFEST);
+        index.set_damage(&[(*key, damage)])
     }
 
     /// Removes marks of damage that was mended.
-    fn unmark_damage(&self, key: &Key, index: &Index, damage: &[u16]) -> Result<()> {
-        let Some(listed) = index.by_key(key)?.filter(|_| !damage.is_empty()) else {
+    fn unmark_damage(&self, keys: &[Key], index: &Index) -> Result<()> {
+        let mut names: Vec<String> = Vec::new();
+        for key in keys {
+            let damage = index.damage_of(key)?;
+            if let Some(listed) = index.by_key(key)?.filter(|_| !damage.is_empty()) {
+                let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
+                let name = |index| NodeFile::Damaged { key: *key, run, index }.name();
+                names.extend(damage.into_iter().map(name));
+            }
+        }
+        if names.is_empty() {
             return Ok(());
-        };
-        let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
-        let name = |index: &u16| NodeFile::Damaged { key: *key, run, index: *index }.name();
-        let names: Vec<String> = damage.iter().map(name).collect();
+        }
         let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
         let _ = self.map.in_parallel(self.map.present().collect(), |_, (_, disk)| {
             Ok::<_, std::convert::Infallible>(disk.remove_all(&names))
@@ -77,7 +84,7 @@ impl Repairer<'_> {
         settings: &Settings<'_>,
     ) -> Result<()> {
         if damage.is_empty() {
-            return self.unmark_damage(key, index, &index.damage_of(key)?);
+            return self.unmark_damage(&[*key], index);
         }
         if let Some(listed) = index.by_key(key)? {
             let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();

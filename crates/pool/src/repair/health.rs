@@ -111,7 +111,8 @@ impl Repairer<'_> {
         if !matches!(manifest.body, crate::layout::Body::Shards(_)) {
             return Ok((health, None));
         }
-        let shards = ObjectShards::open(self.map, manifest)?;
+        let waits = Settings { hedge: None, ..*settings };
+        let shards = ObjectShards::open_with(self.map, manifest, &waits)?;
         self.shards_health(&shards, depth, suspects, settings, &mut health)?;
         Ok((health, Some(shards)))
     }

@@ -12,6 +12,7 @@ use crate::index::suspected;
 use crate::layout::Body;
 use crate::manifest::commit::{Change, StagedShard, places};
 use crate::manifest::quorum::Found;
+use crate::map::presence::Asked;
 use crate::repair::health::Health;
 use crate::repair::repairer::Repairer;
 use crate::{Key, Manifest, NodeFile};
@@ -129,6 +130,11 @@ impl InPlace<'_> {
         };
         self.targets.iter().map(staged).collect()
     }
+}
+
+/// Shards whose bytes are known to be wrong, of indices known to be damaged.
+pub(crate) fn wrong_of(suspects: &[u16]) -> Vec<usize> {
+    suspects.iter().map(|s| suspected(*s)).filter(|s| s.1).map(|s| s.0).collect()
 }
 
 impl Repairer<'_> {
@@ -267,7 +273,7 @@ impl Repairer<'_> {
             return Err(PoolError::NotRecoverable { object: manifest.name.clone(), detail });
         };
         let bytes = kiln_stripe::rebuild::chunk_bytes(shards, 0);
-        let (targets, refused) = self.targets(manifest, todo, bytes)?;
+        let (targets, refused) = self.targets(manifest, todo, bytes, &self.map.asked())?;
         if let (true, Some(refused)) = (targets.is_empty(), &refused) {
             // Copies of the manifest have homes of their own. Without them the map is not settled,
             // and nothing that would make room for the shards could be changed in the end.
@@ -276,9 +282,7 @@ impl Repairer<'_> {
             }
             return Err(PoolError::Refused { what: refused.clone() });
         }
-        let wrong: Vec<usize> =
-            suspects.iter().map(|s| suspected(*s)).filter(|s| s.1).map(|s| s.0).collect();
-        let bad = self.write_parts(shards, &targets, &wrong, repaired, settings)?;
+        let bad = self.write_parts(shards, &targets, &wrong_of(suspects), repaired, settings)?;
         let (name, run) = (&manifest.name[..], manifest.run);
         let object = InPlace { key, name, run, targets: &targets, now_ms };
         if !self.put_in_place(&object, settings)? {
@@ -364,18 +368,18 @@ impl Repairer<'_> {
 
     /// Returns where the shards in `todo`, of so many bytes each, go: to their own nodes, or to the
     /// best of the other domains that have room; and why some go nowhere, if so.
-    fn targets(
+    pub(crate) fn targets(
         &self,
         manifest: &Manifest,
         todo: &[u16],
         bytes: u64,
+        asked: &Asked,
     ) -> Result<(Vec<Target>, Option<String>)> {
         let own: Vec<(u16, Option<usize>)> =
             places(manifest).map(|(index, node)| (index, self.map.config.position(node))).collect();
-        let asked = self.map.asked();
         let stays = |index: u16, at: usize| {
             let leaves = self.map.nodes[at].config.is_leaving();
-            !todo.contains(&index) || (!leaves && self.map.is_still(at, &asked))
+            !todo.contains(&index) || (!leaves && self.map.is_still(at, asked))
         };
         let mut taken: Vec<&str> = Vec::new();
         for &(index, at) in &own {
@@ -390,7 +394,7 @@ impl Repairer<'_> {
             moving,
             &taken,
             bytes,
-            &asked,
+            asked,
         )?;
         let mut fresh = chosen.into_iter();
         let mut targets = Vec::with_capacity(todo.len());
@@ -435,24 +439,36 @@ impl Repairer<'_> {
         repaired: &mut RepairedObject,
         settings: &Settings<'_>,
     ) -> Result<Vec<u16>> {
-        let mut parts = Vec::with_capacity(targets.len());
-        for target in targets {
+        let part = |target: &Target| {
             let store = self.map.usable(target.node)?;
-            parts.push(Part { index: target.index, store, name: target.part.clone() });
-        }
+            Ok(Part { index: target.index, store, name: target.part.clone() })
+        };
+        let parts = targets.iter().map(part).collect::<Result<Vec<Part<'_>>>>()?;
+        self.rebuild_parts(shards, &parts, wrong, repaired, settings)
+    }
+
+    /// As [`Repairer::write_parts`], wherever the parts are.
+    pub(crate) fn rebuild_parts(
+        &self,
+        shards: &ObjectShards,
+        parts: &[Part<'_>],
+        wrong: &[usize],
+        repaired: &mut RepairedObject,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<u16>> {
         let quiet = Settings { observer: &Quiet(settings.observer), ..self.map.settings(settings) };
         let Rebuilt { statistics, written_each, kept_each } =
-            rebuild_shards(shards, &parts, wrong, settings.devices, &quiet)?;
+            rebuild_shards(shards, parts, wrong, settings.devices, &quiet)?;
         ExpectedReads::add(
             &mut repaired.expected,
             statistics.reads.as_ref().map(ExpectedReads::of),
         );
         repaired.bytes_read += statistics.bytes();
         repaired.read_runs += statistics.runs();
-        repaired.bytes_written += written_each * targets.len() as u64;
-        repaired.resumed_bytes += kept_each * targets.len() as u64;
+        repaired.bytes_written += written_each * parts.len() as u64;
+        repaired.resumed_bytes += kept_each * parts.len() as u64;
         let bad = statistics.bad_indices().into_iter();
-        let others = bad.filter(|index| targets.iter().all(|target| target.index != *index));
+        let others = bad.filter(|index| parts.iter().all(|part| part.index != *index));
         Ok(others.map(|index| index as u16).collect())
     }
 

@@ -15,6 +15,7 @@ use crate::layout::{Body, place};
 use crate::manifest::commit::places;
 use crate::repair::object_repair::{InPlace, RepairedObject, Target};
 use crate::repair::repairer::Repairer;
+use crate::repair::together::together;
 use crate::{Key, Manifest, NodeState};
 
 /// Failures told one by one.
@@ -72,20 +73,52 @@ impl Repairer<'_> {
             if misplaced > 0 {
                 total += misplaced * listed.size.div_ceil(u64::from(listed.k.max(1)));
                 report.shards_misplaced += misplaced;
-                names.push(listed.name);
+                names.push((listed.name, listed.size));
             }
             Ok(true)
         })?;
         settings.observer.begin("rebalance", Some(total));
-        for name in names {
-            if let Err(error) = self.rebalance_object(&name, req, &mut report, settings) {
+        for names in together(&names, |(_, size)| *size) {
+            let names: Vec<&str> = names.iter().map(|(name, _)| &name[..]).collect();
+            self.rebalance_together(&names, req, &mut report, settings);
+        }
+        Ok(report)
+    }
+
+    /// Moves shards of objects together, and by themselves those of objects that need more.
+    fn rebalance_together(
+        &self,
+        names: &[&str],
+        req: &RebalanceRequest,
+        report: &mut RebalanceReport,
+        settings: &Settings<'_>,
+    ) {
+        let quiet = Settings { observer: &Quiet(settings.observer), ..*settings };
+        let moved = self.rebuild_all(names, req.now_ms, &quiet, |_, found, _, settings| {
+            let Some(manifest) = found.data().filter(|_| !req.dry_run) else { return Ok(None) };
+            let shards = ObjectShards::open_with(self.map, manifest, settings)?;
+            let (targets, left) = self.moves(manifest, chunk_bytes(&shards, 0))?;
+            match targets.is_empty() || left > 0 {
+                true => Ok(None),
+                false => self.rebuilt(&shards, targets, &[], settings),
+            }
+        });
+        for (name, moved) in names.iter().zip(moved) {
+            let end = match moved {
+                Some(moved) => {
+                    report.shards_moved += moved.rebuilt.len() as u64;
+                    report.bytes_moved += moved.bytes_written;
+                    Ok(())
+                }
+                None => self.rebalance_object(name, req, report, &quiet),
+            };
+            if let Err(error) = end {
                 report.failed_count += 1;
                 if report.failed.len() < MOST_TOLD {
-                    report.failed.push((name, error.to_string()));
+                    report.failed.push(((*name).to_owned(), error.to_string()));
                 }
             }
         }
-        Ok(report)
     }
 
     /// Nodes that an object's shards would be placed on now, by position.
@@ -117,17 +150,17 @@ impl Repairer<'_> {
         };
         let shards = ObjectShards::open(self.map, manifest)?;
         let bytes = chunk_bytes(&shards, 0);
-        let targets = self.moves(manifest, bytes, report)?;
+        let (targets, left) = self.moves(manifest, bytes)?;
+        report.shards_left += left;
         if targets.is_empty() {
             return Ok(());
         }
         if !req.dry_run {
             let mut repaired = RepairedObject::default();
-            let quiet = Settings { observer: &Quiet(settings.observer), ..*settings };
-            self.write_parts(&shards, &targets, &[], &mut repaired, &quiet)?;
+            self.write_parts(&shards, &targets, &[], &mut repaired, settings)?;
             let (run, now_ms) = (manifest.run, req.now_ms);
             let object = InPlace { key, name, run, targets: &targets, now_ms };
-            if !self.put_in_place(&object, &quiet)? {
+            if !self.put_in_place(&object, settings)? {
                 return Ok(());
             }
         }
@@ -136,13 +169,8 @@ impl Repairer<'_> {
         Ok(())
     }
 
-    /// Returns which shards of an object go where.
-    fn moves(
-        &self,
-        manifest: &Manifest,
-        bytes: u64,
-        report: &mut RebalanceReport,
-    ) -> Result<Vec<Target>> {
+    /// Returns which shards of an object go where, and how many cannot.
+    fn moves(&self, manifest: &Manifest, bytes: u64) -> Result<(Vec<Target>, u64)> {
         let held: Vec<Option<usize>> =
             places(manifest).map(|(_, node)| self.map.config.position(node)).collect();
         let wanted = self.wanted(&Key::of_shards(&manifest.name)?, held.len());
@@ -157,7 +185,7 @@ impl Repairer<'_> {
                 roomy.push(at);
             }
         }
-        let mut targets = Vec::new();
+        let (mut targets, mut left) = (Vec::new(), 0);
         for (index, at) in held.iter().enumerate().filter(|(_, at)| misplaced(at)) {
             let here = at.is_some_and(|at| self.map.nodes[at].is_here());
             domains[index] = if here { None } else { domains[index] };
@@ -170,10 +198,10 @@ impl Repairer<'_> {
                 }
                 None => {
                     domains[index] = at.map(domain);
-                    report.shards_left += 1;
+                    left += 1;
                 }
             }
         }
-        Ok(self.named_directly(targets))
+        Ok((self.named_directly(targets), left))
     }
 }

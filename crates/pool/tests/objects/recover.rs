@@ -27,28 +27,33 @@ pub fn recover(
     let mut queue = RepairQueue::new(Rules { transient_wait_ms: 0, ..Rules::default() });
     report.unreadable = pool.repairer().survey(index, &mut queue, now_ms)?.unreadable;
     report.damaged = queue.len() as u64;
+    let (mut names, mut due) = (Vec::new(), Vec::new());
     while let Some(damaged) = queue.next(now_ms) {
         let key = damaged.key;
         queue.done(&key);
         let Some(listed) = index.by_key(&key)? else { continue };
-        let (name, suspects) = (&listed.name, index.damage_of(&key)?);
+        let (name, suspects) = (listed.name, index.damage_of(&key)?);
         if damaged.transient && !away {
             report.waiting += 1;
-            if repairer.renew_copies(name, now_ms, settings)? {
+            if repairer.renew_copies(&name, now_ms, settings)? {
                 report.repaired += 1;
-                repairer.note_repaired(&key, index, true)?;
+                repairer.note_renewed(&key, index)?;
             }
             continue;
         }
-        let heal = RepairRequest { now_ms, away, suspects, rebuild_leaving: false };
-        match pool.repairer().repair(name, &heal, settings) {
+        names.push((key, name));
+        due.push(RepairRequest { now_ms, away, suspects, rebuild_leaving: false });
+    }
+    let due: Vec<_> = names.iter().map(|(_, name)| &name[..]).zip(due).collect();
+    for ((key, name), end) in names.iter().zip(repairer.repair_all(&due, settings)) {
+        match end {
             Ok(healed) => {
-                repairer.note_repaired(&key, index, false)?;
+                repairer.note_repaired(&[*key], index)?;
                 report.repaired += u64::from(healed.manifest || !healed.rebuilt.is_empty());
                 report.waiting += u64::from(!healed.left.is_empty());
             }
             Err(PoolError::NoObject { .. }) => {}
-            Err(error) => report.failed.push((listed.name, error.to_string())),
+            Err(error) => report.failed.push((name.clone(), error.to_string())),
         }
     }
     report.failed_count = report.failed.len() as u64;

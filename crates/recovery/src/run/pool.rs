@@ -6,6 +6,7 @@ mod repair;
 mod scrub;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -318,12 +319,16 @@ impl Shared<'_> {
         let threads = recovery.options.at_once().min(batch.repairs().len());
         recovery.network.at_once(threads, &|| {
             while !control.stopped() {
-                let Some(at) = self.scheduler().take() else { break };
-                let ended = self.guarded(&batch, at);
-                let stopped = control.stopped();
-                let warning = self.scheduler().ended(recovery.now(), at, &ended, stopped);
-                if let Some(warning) = warning {
-                    control.warn(&warning);
+                let jobs = self.scheduler().take_together();
+                if jobs.is_empty() {
+                    break;
+                }
+                for (at, ended) in jobs.clone().zip(self.guarded(&batch, jobs)) {
+                    let stopped = control.stopped();
+                    let warning = self.scheduler().ended(recovery.now(), at, &ended, stopped);
+                    if let Some(warning) = warning {
+                        control.warn(&warning);
+                    }
                 }
             }
         });
@@ -365,12 +370,12 @@ impl Shared<'_> {
         Snapshot { config, usable, to: (!to.is_empty()).then_some(to) }
     }
 
-    /// Repairs the object of a job; a panic fails this job only.
-    fn guarded(&self, batch: &Batch, at: usize) -> RepairOutcome {
-        let run = std::panic::AssertUnwindSafe(|| self.repair(batch, at));
-        std::panic::catch_unwind(run).unwrap_or_else(|_| {
-            RepairOutcome::failed(PoolError::Internal { what: "a panic".into() })
-        })
+    /// Repairs the objects of jobs; a panic fails these jobs only.
+    fn guarded(&self, batch: &Batch, jobs: Range<usize>) -> Vec<RepairOutcome> {
+        let panicked = |_| RepairOutcome::failed(PoolError::Internal { what: "a panic".into() });
+        let run = std::panic::AssertUnwindSafe(|| self.repair_each(batch, jobs.clone()));
+        let ended = std::panic::catch_unwind(run);
+        ended.unwrap_or_else(|_| jobs.map(panicked).collect())
     }
 
     fn pool(&self) -> Arc<Pool> {

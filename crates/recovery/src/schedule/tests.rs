@@ -305,3 +305,28 @@ fn progress_is_that_of_the_batch_with_a_rate_and_an_end() {
     let state = scheduler.state(at(5));
     assert!(state.running.len() == 1 && state.traffic.is_empty());
 }
+
+#[test]
+fn small_objects_are_taken_together_and_large_ones_alone() {
+    let small = |at: usize, code: &str, size: u64| DamagedObject {
+        listed: Listed { name: format!("o{at}"), code: code.into(), size, ..Listed::default() },
+        ..DamagedObject::default()
+    };
+    let kinds = [("inline", 900), ("inline", 800), ("rs:4+2", 90_000), ("inline", 700)];
+    let wants = |from: usize| {
+        let large = [("rs:4+2", 9 << 20)].into_iter().chain(kinds);
+        let wants = large.enumerate().map(|(at, (code, size))| small(at, code, size));
+        wants.skip(from).collect::<Vec<_>>()
+    };
+    let taken = |on_demand: bool, wants| {
+        let one = on_demand.then(OnDemand::default);
+        let mut scheduler = scheduler(|options| options.on_demand = one);
+        scheduler.begin(at(0), Arc::new(Batch::unplanned(wants)), 0.0);
+        let mut take = || Some(scheduler.take_together()).filter(|jobs| !jobs.is_empty());
+        std::iter::from_fn(&mut take).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(true, wants(0)), [0..1, 1..5]);
+    // Agents have what is in shards.
+    assert_eq!(taken(false, wants(0)), [0..1, 1..3, 3..4, 4..5]);
+    assert_eq!(taken(true, (0..2_000).map(|at| small(at, "inline", 9)).collect()).len(), 2);
+}

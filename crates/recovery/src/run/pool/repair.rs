@@ -1,16 +1,17 @@
 //! Carries out the repair of one object of a pool, as [`ObjectRepair`] says.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kiln_plan::{Plan, SearchBudget};
 use kiln_pool::repair::{Looked, MissingShards, Needs, RebuiltShards};
-use kiln_pool::{Pool, PoolConfig, RepairRequest};
+use kiln_pool::{Key, Pool, PoolConfig, RepairRequest};
 use kiln_stripe::PoolError;
 
 use super::{Shared, locked};
-use crate::batch::{Batch, DamagedObject};
+use crate::batch::{Batch, DamagedObject, PlannedRepair};
 use crate::coalescer::{Coalescer, OfObject};
 use crate::object_repair::{Commit, ObjectRepair, agents_can};
 use crate::report::{Outcome, RepairOutcome};
@@ -78,19 +79,35 @@ impl RepairWatcher for Watch<'_> {
 }
 
 impl Shared<'_> {
-    /// Repairs the object of a job.
-    pub fn repair(&self, batch: &Batch, at: usize) -> RepairOutcome {
-        let (pool, want) = (self.pool(), &batch.repairs()[at].want);
-        if let Some(one) = self.recovery.options.on_demand {
-            return self.on_demand(&pool, want, one).unwrap_or_else(RepairOutcome::failed);
+    /// Repairs the objects of jobs, here if they are several.
+    pub fn repair_each(&self, batch: &Batch, jobs: Range<usize>) -> Vec<RepairOutcome> {
+        let pool = self.pool();
+        match self.recovery.options.on_demand {
+            Some(one) => self.on_demand(&pool, &batch.repairs()[jobs], one),
+            None if jobs.len() == 1 => vec![self.repair(&pool, batch, jobs.start)],
+            None => {
+                let name = |at: usize| &batch.repairs()[at].want.listed.name[..];
+                let due = jobs.map(|at| (name(at), self.request(batch, at)));
+                self.central_each(&pool, &due.collect::<Vec<_>>())
+            }
         }
-        let req = RepairRequest {
+    }
+
+    /// The request that is made for the object of a job.
+    fn request(&self, batch: &Batch, at: usize) -> RepairRequest {
+        let job = &batch.repairs()[at];
+        RepairRequest {
             now_ms: self.recovery.control.now_ms(),
             away: true,
-            suspects: want.suspects.clone(),
-            rebuild_leaving: batch.rebuilds_leaving(&batch.repairs()[at]),
-        };
-        let (name, agents) = (&want.listed.name, Shared::agents(&pool));
+            suspects: job.want.suspects.clone(),
+            rebuild_leaving: batch.rebuilds_leaving(job),
+        }
+    }
+
+    /// Repairs the object of a job, by agents where they can.
+    fn repair(&self, pool: &Arc<Pool>, batch: &Batch, at: usize) -> RepairOutcome {
+        let (want, req) = (&batch.repairs()[at].want, self.request(batch, at));
+        let (name, agents) = (&want.listed.name, Shared::agents(pool));
         let looked = self.look_together(at, name);
         let needs =
             looked.and_then(|it| pool.repairer().needs_of(&it, &req, &self.recovery.settings));
@@ -99,15 +116,15 @@ impl Shared<'_> {
                 Arc::from(lacking)
             }
             Ok(Needs::Nothing) => return Outcome::Whole.into(),
-            Ok(_) => return self.central(&pool, name, &req),
+            Ok(_) => return self.central(pool, name, req),
             Err(PoolError::NoObject { .. }) => return Outcome::Gone.into(),
             Err(error) => return RepairOutcome::failed(error),
         };
         let load = self.scheduler().load().clone();
-        match ObjectRepair::new(batch, at, &self.snapshot(&pool), &lacking, &load) {
-            Some(object_repair) => self.rebuild(&pool, at, object_repair, &lacking, &agents),
+        match ObjectRepair::new(batch, at, &self.snapshot(pool), &lacking, &load) {
+            Some(object_repair) => self.rebuild(pool, at, object_repair, &lacking, &agents),
             // Not all shards have a place: those that have get it, and the manifest its copies.
-            None => self.central(&pool, name, &req),
+            None => self.central(pool, name, req),
         }
     }
 
@@ -118,52 +135,82 @@ impl Shared<'_> {
     }
 
     /// The repair that is computed here.
-    fn central(&self, pool: &Pool, name: &str, req: &RepairRequest) -> RepairOutcome {
-        match pool.repairer().repair(name, req, &self.recovery.settings) {
+    fn central(&self, pool: &Pool, name: &str, req: RepairRequest) -> RepairOutcome {
+        let mut outcomes = self.central_each(pool, &[(name, req)]);
+        outcomes.pop().unwrap_or_default()
+    }
+
+    /// Repairs that are computed here, together.
+    fn central_each(&self, pool: &Pool, due: &[(&str, RepairRequest)]) -> Vec<RepairOutcome> {
+        let outcome = |end| match end {
             Ok(repaired) => RepairOutcome::here(repaired),
             Err(PoolError::NoObject { .. }) => Outcome::Gone.into(),
             Err(error) => RepairOutcome::failed(error),
-        }
+        };
+        let ends = pool.repairer().repair_all(due, &self.recovery.settings);
+        ends.into_iter().map(outcome).collect()
     }
 
-    /// The repair that a command asked for. The index notes it at once: a run that is cut short
+    /// The repairs that a command asked for. The index notes them at once: a run that is cut short
     /// has its damage behind it.
-    fn on_demand(
+    fn on_demand(&self, pool: &Pool, jobs: &[PlannedRepair], one: OnDemand) -> Vec<RepairOutcome> {
+        let (away, now_ms) = (one.away, self.recovery.control.now_ms());
+        let (mut outcomes, mut due) = (Vec::new(), Vec::new());
+        for (at, job) in jobs.iter().enumerate() {
+            let (name, suspects) = (&job.want.listed.name[..], job.want.suspects.clone());
+            let req = RepairRequest { now_ms, away, suspects, rebuild_leaving: false };
+            let ended = self.not_rebuilt(pool, &job.want, &req, one);
+            if matches!(ended, Ok(None)) {
+                due.push((at, (name, req)));
+            }
+            outcomes.push(ended.map_or_else(RepairOutcome::failed, Option::unwrap_or_default));
+        }
+        let (at, due): (Vec<usize>, Vec<_>) = due.into_iter().unzip();
+        let mut known = Vec::new();
+        for (at, ended) in at.into_iter().zip(self.central_each(pool, &due)) {
+            let want = &jobs[at].want;
+            let repaired = ended.here.is_some() && !want.suspects.is_empty();
+            let key = want.damaged.as_ref().filter(|_| repaired).map(|damaged| damaged.key);
+            known.extend(key.map(|key| (at, key)));
+            outcomes[at] = ended;
+        }
+        let (at, keys): (Vec<usize>, Vec<Key>) = known.into_iter().unzip();
+        if let (false, Some(index)) = (keys.is_empty(), &*locked(&self.index))
+            && let Err(error) = pool.repairer().note_repaired(&keys, index)
+        {
+            let failed = || PoolError::Refused { what: error.to_string() };
+            at.into_iter().for_each(|at| outcomes[at] = RepairOutcome::failed(failed()));
+        }
+        outcomes
+    }
+
+    /// Does what a command does with an object without rebuilding it; `None`: it is rebuilt.
+    fn not_rebuilt(
         &self,
         pool: &Pool,
         want: &DamagedObject,
+        req: &RepairRequest,
         OnDemand { away, dry_run }: OnDemand,
-    ) -> Result<RepairOutcome, PoolError> {
-        let (name, repairer) = (&want.listed.name, pool.repairer());
-        let settings = &self.recovery.settings;
-        let Some(damaged) = &want.damaged else { return Ok(Outcome::Whole.into()) };
-        let (now_ms, suspects) = (self.recovery.control.now_ms(), want.suspects.clone());
-        let req = RepairRequest { now_ms, away, suspects, rebuild_leaving: false };
-        let note = |copies_only| match &*locked(&self.index) {
-            Some(index) if !want.suspects.is_empty() => {
-                repairer.note_repaired(&damaged.key, index, copies_only)
-            }
-            _ => Ok(()),
-        };
+    ) -> Result<Option<RepairOutcome>, PoolError> {
+        let (name, repairer, settings) =
+            (&want.listed.name, pool.repairer(), &self.recovery.settings);
+        let Some(damaged) = &want.damaged else { return Ok(Some(Outcome::Whole.into())) };
         if damaged.transient && !away {
             // Copies of its manifest need not wait for the nodes with its shards.
-            let renewed = !dry_run && repairer.renew_copies(name, now_ms, settings)?;
+            let renewed = !dry_run && repairer.renew_copies(name, req.now_ms, settings)?;
             let outcome = if renewed { Outcome::Repaired } else { Outcome::Whole };
-            if renewed {
-                note(true)?;
+            let known = renewed && !want.suspects.is_empty();
+            if let (true, Some(index)) = (known, &*locked(&self.index)) {
+                repairer.note_renewed(&damaged.key, index)?;
             }
-            return Ok(RepairOutcome { waits: true, ..outcome.into() });
+            return Ok(Some(RepairOutcome { waits: true, ..outcome.into() }));
         }
         if dry_run {
-            let expected = repairer.expected_reads(name, &req, settings)?;
+            let expected = repairer.expected_reads(name, req, settings)?;
             let outcome = Outcome::Repaired.into();
-            return Ok(RepairOutcome { rebuilt: damaged.bytes, expected, ..outcome });
+            return Ok(Some(RepairOutcome { rebuilt: damaged.bytes, expected, ..outcome }));
         }
-        let repaired = self.central(pool, name, &req);
-        if repaired.here.is_some() {
-            note(false)?;
-        }
-        Ok(repaired)
+        Ok(None)
     }
 
     /// The repair that the agents compute.
