@@ -70,6 +70,7 @@ impl Peer {
             why: Arc::clone(&why),
             greetings: Arc::clone(greetings),
             greeted: greetings.greet(&address.to_string()),
+            connected: AtomicBool::new(false),
         };
         runtime.spawn(dialer.run(asked));
         Peer { address: address.to_string(), transport: Transport::Task(requests), ended, why }
@@ -127,6 +128,8 @@ struct Dialer {
     greetings: Arc<Greetings>,
     /// Since when the agent owes an answer, perhaps on an earlier connection.
     greeted: std::time::Instant,
+    /// The agent's machine has accepted the connection.
+    connected: AtomicBool,
 }
 
 /// A report of one half of a connection.
@@ -180,7 +183,7 @@ impl Dialer {
             if greeted && !link.is_greeting() && !link.has_ended() {
                 let address = self.address.to_string();
                 self.greetings.answered(&address, self.start.elapsed());
-                link.limit_silence(self.greetings.patience(&address).max(SILENCE));
+                link.limit_silence(self.greetings.patience(&address, true).max(SILENCE));
             }
         }
         self.greetings.ended(&self.address.to_string());
@@ -218,7 +221,10 @@ impl Dialer {
     /// sooner others have answered.
     async fn run_out_of_patience(&self, hasty: bool) {
         let address = self.address.to_string();
-        let patience = || if hasty { self.greetings.patience(&address) } else { LONGEST };
+        let patience = || match hasty {
+            true => self.greetings.patience(&address, self.connected.load(Ordering::Relaxed)),
+            false => LONGEST,
+        };
         let mut doubted = false;
         while self.greeted.elapsed() < patience() {
             sleep(LOOK).await;
@@ -257,7 +263,10 @@ impl Dialer {
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
             }
             match TcpStream::connect(socket).await {
-                Ok(stream) => return self.secure(stream).await,
+                Ok(stream) => {
+                    self.connected.store(true, Ordering::Relaxed);
+                    return self.secure(stream).await;
+                }
                 Err(error) => last = error,
             }
         }
