@@ -206,6 +206,20 @@ impl StoreError {
         )
     }
 
+    /// Returns whether the place could not be asked: no way leads to its server, or it is silent.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        use io::ErrorKind::{
+            BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
+            NetworkUnreachable, NotConnected, TimedOut,
+        };
+        matches!(self, Self::Io { source, .. } if matches!(
+            source.kind(),
+            BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | HostUnreachable
+                | NetworkUnreachable | NotConnected | TimedOut
+        ))
+    }
+
     /// The refusal of what a place cannot do; `what` needs it.
     pub fn incapable(place: String, lacks: Capability, what: String) -> Self {
         Self::Incapable { place, lacks, what }

@@ -169,6 +169,8 @@ pub struct Frame {
     pub sums: Vec<Vec<u8>>,
     /// Chunks found damaged in this stripe, and why.
     pub bad: Vec<(usize, String)>,
+    /// Of these, chunks whose places could not be asked.
+    pub away: Vec<usize>,
     /// Reading costs for each chunk.
     pub costs: Vec<Cost>,
     /// Bytes of a sub-chunk of this stripe.
@@ -203,6 +205,7 @@ impl Frame {
             sum_kind: sums,
             sums: vec![Vec::new(); n],
             bad: Vec::new(),
+            away: Vec::new(),
             costs: vec![Cost::default(); n],
             sub_len: 0,
             chunk_len: 0,
@@ -215,10 +218,17 @@ impl Frame {
         }
     }
 
+    /// Notes that a chunk could not be read.
+    pub(crate) fn failed(&mut self, chunk: usize, error: &StoreError) {
+        self.away.extend(error.is_away().then_some(chunk));
+        self.bad.push((chunk, error.to_string()));
+    }
+
     /// Forgets the last stripe; buffers stay allocated.
     pub fn reset(&mut self, sub_len: usize, alpha: usize) {
         self.held.fill(Held::Nothing);
         self.bad.clear();
+        self.away.clear();
         self.costs.fill(Cost::default());
         self.sub_len = sub_len;
         self.chunk_len = sub_len * alpha;

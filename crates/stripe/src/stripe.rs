@@ -330,7 +330,7 @@ impl<'a> StripeReader<'a> {
             frame.held[chunk] = if failure.is_none() { held } else { Held::Nothing };
             if let Some(error) = failure {
                 self.records[chunk].failures.fetch_add(1, Ordering::Relaxed);
-                frame.bad.push((chunk, error.to_string()));
+                frame.failed(chunk, &error);
                 complete = false;
             }
         }
@@ -419,7 +419,7 @@ impl<'a> StripeReader<'a> {
             Err(error) => {
                 self.records[chunk].failures.fetch_add(1, Ordering::Relaxed);
                 frame.held[chunk] = Held::Nothing;
-                frame.bad.push((chunk, error.to_string()));
+                frame.failed(chunk, &error);
                 false
             }
         }

@@ -15,6 +15,10 @@ pub struct StripeStatistics {
     pub helped: Vec<bool>,
     /// Indices that were found damaged in some stripe.
     pub bad: Vec<bool>,
+    /// Indices whose places could not be asked for some stripe, and how many findings that made.
+    pub away: Vec<bool>,
+    /// See `away`.
+    pub away_count: u64,
     /// Some stripe was rebuilt by "repair" / by "decode" / not at all.
     pub repaired: bool,
     /// See `repaired`.
@@ -34,6 +38,7 @@ impl StripeStatistics {
             costs: vec![Cost::default(); n],
             helped: vec![false; n],
             bad: vec![false; n],
+            away: vec![false; n],
             ..StripeStatistics::default()
         }
     }
@@ -49,7 +54,12 @@ impl StripeStatistics {
         }
         for (chunk, reason) in frame.bad.drain(..) {
             self.bad[chunk] = true;
+            let before = self.findings.count;
             self.findings.push(Damage { index: Some(chunk), stripe: Some(stripe), reason });
+            if frame.away.contains(&chunk) {
+                self.away[chunk] = true;
+                self.away_count += self.findings.count - before;
+            }
         }
     }
 

@@ -329,6 +329,11 @@ impl Volume {
                 true => Vec::new(),
                 false => self.damaged(&there),
             };
+            let missing = self.rim.pool().missing();
+            if let (false, Some(node)) = (wrong.is_empty(), missing.first()) {
+                let why = "blocks cannot be read without it, which is no damage".to_owned();
+                return Err(PoolError::Unavailable { node: node.clone(), why }.into());
+            }
             report.damaged_count += wrong.len() as u64;
             let room = MAX_DAMAGED - report.damaged.len();
             report.damaged.extend(wrong.into_iter().take(room));

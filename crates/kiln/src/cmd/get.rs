@@ -14,6 +14,7 @@ use kiln_stripe::{Observer, PoolError};
 
 use crate::args::{byte_range, in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
+use crate::lists::named;
 use crate::print::{Stream, damages, one_line, pace, worked_around};
 use crate::setup::{Output, OutputTarget, PoolFlags, Setup, fresh_run, moment};
 use crate::sizes;
@@ -158,11 +159,19 @@ pub fn warn(report: &GetReport, setup: &Setup) {
     for note in report.notes.iter().filter(|_| report.bytes_from_helpers > 0 || setup.verbose) {
         setup.observer.warn(&format!("{}: {note}; decoded here", report.object));
     }
-    if let Some(found) = worked_around(&report.lost, report.damaged_count) {
-        let object = &report.object;
-        setup
-            .observer
-            .warn(&format!("{object}: {found}; the output is complete, but run kiln scrub"));
+    let mut lost = report.lost.clone();
+    lost.retain(|index| !report.away.contains(index));
+    let object = &report.object;
+    if !report.away.is_empty() {
+        let away = named(&report.away);
+        setup.observer.warn(&format!(
+            "{object}: nodes that cannot be asked have {away}; the output is complete, kiln status \
+             says why"
+        ));
+    }
+    if let Some(found) = worked_around(&lost, report.damaged_count) {
+        let advice = "the output is complete, but run kiln scrub";
+        setup.observer.warn(&format!("{object}: {found}; {advice}"));
     }
 }
 

@@ -53,13 +53,18 @@ fn text(report: &StatReport, lost: usize) -> String {
         object.version
     );
     if !report.shards.is_empty() {
+        let away = report.shards.iter().filter(|shard| shard.is_away).count();
+        let asked = match away {
+            0 => String::new(),
+            away => format!(" and {away} on nodes that cannot be asked"),
+        };
         text += &format!(
-            "  {} of {} sub-chunks of {} a chunk; {} of {} shards are missing or damaged, {} \
-             may be\n",
+            "  {} of {} sub-chunks of {} a chunk; {} of {} shards are missing or damaged{asked}, \
+             {} may be\n",
             count(report.stripes, "stripe"),
             report.alpha,
             sizes::show(report.sub_chunk),
-            lost,
+            lost - away,
             report.shards.len(),
             report.m
         );

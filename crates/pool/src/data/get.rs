@@ -62,6 +62,10 @@ pub struct GetReport {
     pub notes: Vec<String>,
     /// Indices of shards that could not be used.
     pub lost: Vec<usize>,
+    /// Indices of shards whose nodes could not be asked, from the beginning or at some stripe: no
+    /// damage, as far as can be told.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub away: Vec<usize>,
     /// Indices of shards whose nodes were too late to be waited for, when the read ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub late: Vec<usize>,
@@ -274,7 +278,13 @@ fn fill(
     report.bytes_from_helpers = helped.rebuilt;
     report.notes = helped.notes;
     (report.lost, report.late) = (shards.gone(), shards.late());
+    report.away = shards.unavailable();
+    let is_new = |index: &usize| !report.away.contains(index);
+    let away: Vec<usize> = indices(&statistics.away).into_iter().filter(is_new).collect();
+    report.away.extend(away);
+    report.away.sort_unstable();
     report.damaged.clone_from(&statistics.findings.list);
-    report.damaged_count = statistics.findings.count;
+    report.damaged.retain(|damage| damage.index.is_none_or(|index| !statistics.away[index]));
+    report.damaged_count = statistics.findings.count - statistics.away_count;
     debug_assert!(indices(&statistics.helped).len() <= shards.count());
 }

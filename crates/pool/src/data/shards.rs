@@ -151,6 +151,11 @@ impl ObjectShards {
         self.indices(|member| !matches!(member, Member::Here { .. } | Member::Late))
     }
 
+    /// Of these, indices whose nodes cannot be used.
+    pub(crate) fn unavailable(&self) -> Vec<usize> {
+        self.indices(|member| matches!(member, Member::Unavailable(_)))
+    }
+
     /// Indices whose nodes have not answered yet.
     pub(crate) fn late(&self) -> Vec<usize> {
         self.indices(|member| matches!(member, Member::Late))

@@ -4,7 +4,7 @@ use kiln_stripe::{PoolError, Result};
 use serde::Serialize;
 
 use crate::data::reader::ObjectReader;
-use crate::data::shards::ObjectShards;
+use crate::data::shards::{Member, ObjectShards};
 use crate::layout::Body;
 use crate::{Key, Listed};
 
@@ -40,6 +40,9 @@ pub struct ShardState {
     /// Damage of it, if any.
     #[serde(rename = "trouble")]
     pub problem: Option<String>,
+    /// Its node cannot be asked: no damage, as far as can be told.
+    #[serde(rename = "away", skip_serializing_if = "std::ops::Not::not")]
+    pub is_away: bool,
 }
 
 impl ObjectReader<'_> {
@@ -66,6 +69,7 @@ impl ObjectReader<'_> {
                 index,
                 node: place.node.clone(),
                 problem: shards.problem(index).map(str::to_owned),
+                is_away: matches!(shards.member(index), Member::Unavailable(_)),
             };
             report.shards = placed.places.iter().enumerate().map(state).collect();
             let lost = report.shards.iter().filter(|shard| shard.problem.is_some());
