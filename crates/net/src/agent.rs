@@ -325,6 +325,10 @@ impl Agent {
                 self.answer(pending, Message::Done {});
                 return Ok(None);
             }
+            Message::Reads {} => {
+                self.answer(pending, Message::ReadsUpTo { version: self.limits.reads });
+                return Ok(None);
+            }
             Message::Cancel { request } => {
                 self.cancel(id, request);
                 return Ok(None);

@@ -21,7 +21,7 @@ use crate::{NetError, Result};
 
 /// The latest version of the protocol, and the earliest one that is still spoken. Two sides speak
 /// the latest one that both know; see [`Message::since`].
-pub const VERSION: u8 = 5;
+pub const VERSION: u8 = 6;
 /// See [`VERSION`].
 pub const VERSION_LEAST: u8 = 1;
 /// The version of frames, the same in all versions of the protocol.

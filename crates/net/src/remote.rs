@@ -36,6 +36,9 @@ const SYNC_PATIENCE: Duration = Duration::from_secs(300);
 /// request its whole time.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// The latest version of pools' descriptions that agents read which do not tell.
+const READ_BEFORE: u32 = 2;
+
 /// Files that are open at once where many are written.
 const FILES_AT_ONCE: usize = 32;
 
@@ -589,6 +592,17 @@ impl PlaceInfo for RemoteBackend {
         match answer.message {
             Message::Room { known, total, free } => Ok(known.then_some(Space { total, free })),
             _ => Err(self.remote.store_error(self.remote.unexpected(&answer), Operation::Use, "")),
+        }
+    }
+
+    fn reads(&self) -> Result<Option<u32>, StoreError> {
+        match self.remote.ask_again(&Message::Reads {}) {
+            Ok((_, Frame { message: Message::ReadsUpTo { version }, .. })) => Ok(Some(version)),
+            Ok((_, frame)) => {
+                Err(self.remote.store_error(self.remote.unexpected(&frame), Operation::Use, ""))
+            }
+            Err(NetError::Version { .. }) => Ok(Some(READ_BEFORE)),
+            Err(error) => Err(self.remote.store_error(error, Operation::Use, "")),
         }
     }
 }

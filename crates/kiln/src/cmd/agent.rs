@@ -91,7 +91,8 @@ impl Agent {
         let parts = AgentParts { folder, who: &who, id: &id, take_over };
         let backend = setup.open_to_serve(dir, &parts)?;
         let name = self.name.clone().unwrap_or_else(|| folder_name(&*backend));
-        let agent = AgentSetup { place: name.clone(), backend, key, limits: Limits::default() };
+        let limits = Limits { reads: kiln_pool::map::LATEST, ..Limits::default() };
+        let agent = AgentSetup { place: name.clone(), backend, key, limits };
         log_to_stderr(setup.json);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(setup.threads())

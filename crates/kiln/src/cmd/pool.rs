@@ -3,6 +3,7 @@
 mod add_node;
 mod create;
 mod drain;
+mod finalize;
 mod forget;
 mod keep;
 mod limit;
@@ -58,6 +59,7 @@ Examples:
                                             next kiln pool rekey wraps the keys of all objects
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
   kiln pool keep --all 30d --monthly 12     replaced and removed versions of all objects
+  kiln pool finalize --dry-run              formats in use, and members that hold others back
   kiln pool undelete photos/2024            what was removed last
   kiln pool restore /disk0                  pool.toml is lost: written again as a node has it
   kiln pool status";
@@ -88,6 +90,13 @@ commands! {
         AddNode(add_node::AddNode),
         /// Move everything off a node, verified, then drop it
         Drain(drain::Drain),
+        /// Show which formats the pool is written in, and which members hold newer ones back; end
+        /// the upgrade of a pool from before maps had epochs
+        ///
+        /// A feature that earlier releases do not know begins with a command of its own, which
+        /// raises the version of the pool's description. It is refused as long as a member's agent
+        /// is of a release that does not read that version, and cannot be rolled back.
+        Finalize(finalize::Finalize),
         /// Give up nodes that are gone for good
         Forget(forget::Forget),
         /// Move shards to where they would be placed now, e.g. to nodes that joined
@@ -114,7 +123,7 @@ commands! {
 impl Pool {
     /// As that of the commands.
     pub fn least_role(&self) -> Option<PeerRole> {
-        match self.action {
+        match &self.action {
             Action::Create(_)
             | Action::AddNode(_)
             | Action::Forget(_)
@@ -126,6 +135,7 @@ impl Pool {
             | Action::Recode(_)
             | Action::Limit(_)
             | Action::Prune(_) => Some(PeerRole::Operator),
+            Action::Finalize(finalize) => finalize.least_role(),
             Action::Undelete(_) => Some(PeerRole::Writer),
             Action::Status(_) | Action::Restore(_) => None,
         }

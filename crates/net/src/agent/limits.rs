@@ -9,6 +9,8 @@ use crate::proto::VERSION;
 pub struct Limits {
     /// The latest version of the protocol that is spoken: an earlier one for tests of upgrades.
     pub version: u8,
+    /// The latest version of pools' descriptions that the program reads, for clients that ask.
+    pub reads: u32,
     /// Connections of members at once.
     pub connections: usize,
     /// The same from one address: one machine cannot keep all others away.
@@ -49,6 +51,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             version: VERSION,
+            reads: 0,
             connections: 256,
             connections_per_address: 128,
             unproven: 128,

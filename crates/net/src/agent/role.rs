@@ -55,6 +55,7 @@ impl PeerRole {
             M::Push { .. } | M::Bundle { .. } => PeerRole::Agent,
             // That nothing is written is seen when the assignment is there.
             M::Assign { .. } | M::Start { .. } | M::Watch { .. } | M::Fetch { .. } => Self::Reader,
+            M::Reads {} => Self::Reader,
             M::Space {} | M::List { .. } | M::Open { .. } | M::Read { .. } => Self::Reader,
             M::Abort { .. } | M::Close { .. } | M::Locate { .. } => Self::Reader,
             M::Lock { .. } | M::Sync { .. } | M::Write { .. } => Self::Writer,
@@ -75,7 +76,7 @@ impl PeerRole {
             M::Data {} | M::Busy {} | M::Done {} | M::Failed { .. } => Self::Administrator,
             M::Progress { .. } | M::Resumed { .. } | M::Taken { .. } => Self::Administrator,
             M::Fetched { .. } | M::Held { .. } | M::Room { .. } => Self::Administrator,
-            M::Located { .. } => Self::Administrator,
+            M::Located { .. } | M::ReadsUpTo { .. } => Self::Administrator,
         };
         let may = match self {
             Self::Administrator => true,

@@ -417,6 +417,7 @@ fn requests() -> Vec<(Message, [bool; 6])> {
             [false, false, false, false, true, true],
         ),
         (Message::Space {}, reads),
+        (Message::Reads {}, reads),
         (Message::List { after: String::new() }, reads),
         (Message::Open { name: file(node) }, reads),
         (Message::Locate { name: file(shard) }, reads),

@@ -46,6 +46,7 @@ macro_rules! messages {
             /// The version of the protocol in which it came.
             pub fn since(&self) -> u8 {
                 match self {
+                    Self::Reads {} | Self::ReadsUpTo { .. } => 6,
                     Self::WritePadded { .. } => 5,
                     Self::Locate { .. } | Self::Located { .. } | Self::CopyHome { .. } => 4,
                     Self::CreateLog { .. } | Self::WriteAt { .. } | Self::CloseLog { .. } => 3,
@@ -330,6 +331,13 @@ messages! {
         offset: u64,
         /// Number of zeros, at most [`PADDING_MAX`](super::PADDING_MAX).
         zeros: u32,
+    }
+    /// Asks which descriptions of pools the agent's release reads.
+    46 Request Reads {}
+    /// Tells that.
+    47 Reply ReadsUpTo {
+        /// The latest version of them.
+        version: u32,
     }
 }
 

@@ -16,6 +16,8 @@ use kiln_stripe::{Hedge, PoolError, Result, Sequence, Settings};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::Candidate;
+use crate::map::config::FIRST;
+use crate::map::features::{MemberRelease, refuse_unread};
 use crate::map::meta_files::{MAX_TEXT, read_small, write_map};
 use crate::{Key, NodeConfig, PoolConfig};
 
@@ -137,10 +139,16 @@ impl ClusterMap {
             let node = &mut config.node[at];
             (node.disk, node.since) = (disk.to_string(), config.revision);
         }
+        config.raise_version();
         config.check()?;
         // All are looked at before the first is written to.
         let stores: Vec<_> =
             config.node.iter().map(|node| opened(node, open)).collect::<Result<_, _>>()?;
+        let of = |(node, store): (&NodeConfig, &Arc<dyn Backend>)| {
+            MemberRelease::of(&node.id, Some(&**store))
+        };
+        let releases = || config.node.iter().zip(&stores).map(of).collect();
+        refuse_unread(&config, FIRST, false, releases)?;
         for (node, store) in config.node.iter().zip(&stores) {
             take(&config, node, &**store)?;
         }
@@ -270,6 +278,18 @@ impl ClusterMap {
     pub fn sees_all(&self) -> Result<bool> {
         self.any_here()?;
         Ok(self.config.all_visible(|at, _| self.nodes[at].is_here()))
+    }
+
+    /// Asks all members which descriptions their releases read.
+    pub fn releases(&self) -> Vec<MemberRelease> {
+        let ask = |_, at: usize| {
+            let (id, store) = (&self.nodes[at].config.id, self.nodes[at].store().ok());
+            Ok::<_, Infallible>(MemberRelease::of(id, store.map(|store| &**store)))
+        };
+        match self.in_parallel((0..self.nodes.len()).collect(), ask) {
+            Ok(all) => all,
+            Err(never) => match never {},
+        }
     }
 
     /// Refuses to say anything of what a pool holds of which no node can be used.

@@ -3,6 +3,7 @@
 
 use std::io;
 
+use kiln_code::Codec;
 use kiln_store::SumKind;
 use kiln_stripe::names::unhex;
 use kiln_stripe::{PoolError, Result, names};
@@ -14,14 +15,14 @@ use crate::layout::seal::{self, PoolKeys, Sealer, Seals};
 use crate::layout::{Candidate, KeepRule, Tier, WrappedKey, keep, object_name};
 use crate::{Manifest, Policy};
 
-/// Version of a new pool.
-const VERSION: u32 = 2;
-/// Version of pools that keep versions, or did: earlier releases, which would remove their shards,
-/// refuse it.
+/// Version of a new pool; the version of a pool says what earlier releases have to refuse it for.
+pub(crate) const FIRST: u32 = 2;
+/// Version of pools with kept versions, tiers, or codes of after 27c0d83, the first release.
 const KEEPING: u32 = 3;
-/// Version of encrypted pools: earlier releases, which would hand out encrypted bytes, refuse it.
-/// The latest that is read.
+/// Version of encrypted pools.
 const ENCRYPTED: u32 = 4;
+/// The latest version that is read.
+pub const LATEST: u32 = ENCRYPTED;
 /// The version whose pools had no history: manifests were on any nodes.
 const WITHOUT_HISTORY: u32 = 1;
 /// Most names of nodes that are gone for good.
@@ -230,8 +231,8 @@ impl NodeConfig {
 impl PoolConfig {
     /// A pool without nodes.
     pub fn new(id: [u8; 16], name: &str, policy: Policy) -> PoolConfig {
-        PoolConfig {
-            version: VERSION,
+        let mut config = PoolConfig {
+            version: FIRST,
             id: names::hex(&id),
             name: name.to_owned(),
             revision: 1,
@@ -249,7 +250,9 @@ impl PoolConfig {
             tier: Vec::new(),
             node: Vec::new(),
             past: Vec::new(),
-        }
+        };
+        config.raise_version();
+        config
     }
 
     /// The pool's identity as bytes.
@@ -320,7 +323,8 @@ impl PoolConfig {
     pub fn encrypt(&mut self) -> Result<()> {
         let id = self.data_keys.ids().into_iter().next();
         let what = || PoolError::Usage { what: "an encrypted pool needs a data key".into() };
-        (self.version, self.encrypted) = (ENCRYPTED, vec![id.ok_or_else(what)?]);
+        self.encrypted = vec![id.ok_or_else(what)?];
+        self.raise_version();
         Ok(())
     }
 
@@ -395,14 +399,14 @@ impl PoolConfig {
             wrong(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         };
         let Versioned { version } = toml::from_str(text).map_err(flat)?;
-        if !(WITHOUT_HISTORY..=ENCRYPTED).contains(&version) {
-            return Err(wrong(format!("version {version}; this program reads up to {ENCRYPTED}")));
+        if !(WITHOUT_HISTORY..=LATEST).contains(&version) {
+            return Err(wrong(format!("version {version}; this program reads up to {LATEST}")));
         }
         let mut config: PoolConfig = toml::from_str(text).map_err(flat)?;
         if version == WITHOUT_HISTORY {
             config.begin_history();
         }
-        config.set_keep(config.keep.clone());
+        config.raise_version();
         config.check()?;
         Ok(config)
     }
@@ -415,7 +419,7 @@ impl PoolConfig {
             id: String,
         }
         let Versioned { version, id } = toml::from_str(text).ok()?;
-        (version > ENCRYPTED && id == self.id).then_some(version)
+        (version > LATEST && id == self.id).then_some(version)
     }
 
     /// The text of the file.
@@ -483,11 +487,26 @@ impl PoolConfig {
         Ok(())
     }
 
-    /// Sets the rules of which versions are kept.
-    pub fn set_keep(&mut self, keep: Vec<KeepRule>) {
-        // Versions that were kept are there still when no rule keeps them any more.
-        self.version = if keep.is_empty() { self.version } else { self.version.max(KEEPING) };
-        self.keep = keep;
+    /// Features that the pool uses and the first release did not know, and the version that each
+    /// of them needs.
+    pub fn features(&self) -> Vec<(&'static str, u32)> {
+        let codes = self.policy.class.iter().any(|class| is_new_code(&class.code));
+        [
+            ("kept versions", KEEPING, !self.keep.is_empty()),
+            ("tiers", KEEPING, !self.tier.is_empty()),
+            ("a code less or wide lrc", KEEPING, codes),
+            ("encryption", ENCRYPTED, self.is_encrypted()),
+        ]
+        .into_iter()
+        .filter_map(|(name, version, is_used)| is_used.then_some((name, version)))
+        .collect()
+    }
+
+    /// Takes the version that its features need; a later one stays, since traces of what had needed
+    /// it may be left.
+    pub(crate) fn raise_version(&mut self) {
+        let needed = self.features().into_iter().map(|(_, version)| version);
+        self.version = needed.fold(self.version, u32::max);
     }
 
     /// Returns whether versions may be kept in the pool.
@@ -504,6 +523,16 @@ impl PoolConfig {
     pub fn position(&self, id: &str) -> Option<usize> {
         self.node.iter().position(|node| node.id == id)
     }
+}
+
+/// Returns whether the first release does not know a code.
+fn is_new_code(spec: &str) -> bool {
+    let codec = || Codec::new(&spec.parse().ok()?).ok();
+    let is_wide = |codec: Codec| {
+        let spec = codec.spec().explicit();
+        ["azure", "uniform", "cascaded"].iter().any(|layout| spec.contains(layout))
+    };
+    spec.starts_with("less") || (spec.starts_with("lrc") && codec().is_some_and(is_wide))
 }
 
 fn wrong(what: String) -> PoolError {
@@ -569,6 +598,31 @@ mod tests {
             let error = PoolConfig::from_toml(&wrong).unwrap_err().to_string();
             assert!(error.contains(word) && !error.contains('\n'), "{word}: {error}");
         }
+    }
+
+    #[test]
+    fn what_the_first_release_does_not_know_raises_the_version_for_good() {
+        let of = |code| PoolConfig::new([1; 16], "test", Policy::for_code(code).unwrap());
+        for (spec, version) in [("rs:4+2", 2), ("lrc:4+2+2", 2), ("less:4+2", 3), ("lrc:7+3+3", 3)]
+        {
+            assert_eq!(of(spec).version, version, "{spec}");
+        }
+        let changed = |config: PoolConfig, keep: Vec<KeepRule>| {
+            let edit = |next: &mut PoolConfig| {
+                next.keep = keep;
+                Ok(())
+            };
+            config.next(edit).unwrap()
+        };
+        let kept = changed(of("rs:4+2"), vec![KeepRule { last: 1, ..KeepRule::default() }]);
+        let not_kept = changed(kept.clone(), Vec::new());
+        assert_eq!((kept.version, not_kept.version), (3, 3));
+        let mut tiered = of("rs:4+2");
+        tiered.tier.push(Tier { after_seconds: 1, at_least: 0, code: "clay:4+2".into() });
+        // As an earlier build wrote it.
+        let text = tiered.to_toml().unwrap();
+        assert!(text.starts_with("version = 2"));
+        assert_eq!(PoolConfig::from_toml(&text).unwrap().version, 3);
     }
 
     proptest! {

@@ -255,6 +255,7 @@ impl PoolConfig {
             what: "pool description: its revision is at the end of its range".into(),
         })?;
         edit(&mut next)?;
+        next.raise_version();
         let (before, after) = (self.members(), next.members());
         if (before.copies, &before.node) != (after.copies, &after.node) {
             if next.past.len() == MAX_PAST {

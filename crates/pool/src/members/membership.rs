@@ -17,6 +17,7 @@ use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::{
     ClusterMap, Opener, PoolNode, identity, opened, take, write_identity,
 };
+use crate::map::features::refuse_unread;
 use crate::map::meta_files::{MAX_TEXT, epoch_of, parse_map, read_small, refuse_later, write_map};
 use crate::map::presence::{is_marked, unmarked};
 use crate::{Index, NodeConfig, NodeState, PoolConfig};
@@ -226,6 +227,7 @@ impl<'a> Membership<'a> {
         for (at, epoch) in self.map.epochs()? {
             self.map.refuse_newer(at, epoch)?;
         }
+        refuse_unread(&next, self.map.config.version, force, || self.map.releases())?;
         let here = |id: &str| self.map.store(id).is_some();
         let then = |id: &str| here(id) || joins.is_some_and(|(new, _)| new == id);
         let (have, of) = match (self.map.config.majority(here), next.majority(then)) {
@@ -424,8 +426,9 @@ impl<'a> Membership<'a> {
         let mine = &self.map.config;
         let adopt = |map: &mut PoolConfig| {
             (map.name, map.policy) = (mine.name.clone(), mine.policy.clone());
-            map.set_keep(mine.keep.clone());
+            map.keep.clone_from(&mine.keep);
             map.tier.clone_from(&mine.tier);
+            map.raise_version();
             for (node, edited) in map.node.iter_mut().zip(&mine.node) {
                 (node.url, node.domain) = (edited.url.clone(), edited.domain.clone());
                 node.weight = edited.weight;

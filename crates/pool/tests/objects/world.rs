@@ -212,7 +212,7 @@ impl World {
             ..KeepRule::default()
         };
         let set = |next: &mut PoolConfig| {
-            next.set_keep(rules.iter().map(rule).collect());
+            next.keep = rules.iter().map(rule).collect();
             Ok(())
         };
         self.config = self.pool().members().change(false, &settings(), set).unwrap();

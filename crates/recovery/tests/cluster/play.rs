@@ -75,7 +75,7 @@ pub fn play(seed: u64, scenario: Scenario, tell: bool) -> Counts {
     config.node.extend((0..scenario.hosts).map(node_at));
     let open = |node: &NodeConfig| Ok(Arc::new(disks[host_of(node)].clone()) as Arc<dyn Backend>);
     if scenario.keeps {
-        config.set_keep(vec![KeepRule { last: 2, ..KeepRule::default() }]);
+        config.keep = vec![KeepRule { last: 2, ..KeepRule::default() }];
     }
     let mut config = Pool::create(config.clone(), &open).unwrap().config().clone();
     if scenario.sealed {

@@ -117,6 +117,10 @@ impl dyn Backend + '_ {
         self.extensions().info.map_or(Ok(None), |info| info.space())
     }
 
+    pub fn reads(&self) -> Result<Option<u32>> {
+        self.extensions().info.map_or(Ok(None), |info| info.reads())
+    }
+
     pub fn folder(&self) -> Option<&Path> {
         self.extensions().info?.folder()
     }

@@ -210,6 +210,15 @@ pub trait PlaceInfo {
         Ok(None)
     }
 
+    /// Returns the latest version of pools' descriptions that the place's server reads; `None`: no
+    /// server of kiln's is there.
+    ///
+    /// # Errors
+    /// The place cannot be asked.
+    fn reads(&self) -> Result<Option<u32>> {
+        Ok(None)
+    }
+
     /// The folder of this machine that holds the files, for places that are one. It need not be
     /// there yet.
     fn folder(&self) -> Option<&Path> {

@@ -60,11 +60,9 @@ impl Keep {
         let mut config = pool.config().clone();
         if is_set || self.none {
             let edit = |next: &mut PoolConfig| {
-                let mut keep = next.keep.clone();
-                keep.retain(|known| known.prefix != rule.prefix);
-                keep.extend(is_set.then_some(rule));
-                keep.sort_by(|a, b| a.prefix.cmp(&b.prefix));
-                next.set_keep(keep);
+                next.keep.retain(|known| known.prefix != rule.prefix);
+                next.keep.extend(is_set.then_some(rule));
+                next.keep.sort_by(|a, b| a.prefix.cmp(&b.prefix));
                 Ok(())
             };
             config = pool.members().change(false, &setup.settings(), edit)?;
