@@ -7,8 +7,8 @@
 //! receiver must notice. Agents crash (their disks keep what a power cut leaves) and come back.
 //! Disks fail, and lie about bytes they hold.
 //!
-//! A [`World`] runs one placed repair. A [`Cluster`] has [`Client`]s: programs that block, as all
-//! of `kiln_pool` over agents does; the test `cluster` plays whole pools on it.
+//! A [`Cluster`] has [`Client`]s: programs that block, as all of `kiln_pool` over agents does; the
+//! test `cluster` plays whole pools on it.
 
 mod alone;
 mod clients;
@@ -18,12 +18,10 @@ mod processes;
 mod scheduled_faults;
 mod world;
 
+use world::World;
+
 pub use alone::alone;
 pub use clients::{Client, Cluster, Program};
 pub use faults::Faults;
 pub use kiln_testkit::Random;
 pub use scheduled_faults::{ScheduledFault, What};
-pub use world::{Ending, World};
-
-#[cfg(test)]
-mod tests;

@@ -99,6 +99,7 @@ impl Report {
             "seeds": self.proof.seeds,
             "faults_tried": self.proof.faults_tried,
             "faults_wrong": self.proof.faults_wrong,
+            "sometimes_missed": self.proof.sometimes_missed,
         })
         .to_string()
     }

@@ -105,9 +105,10 @@ impl Cluster {
         }
     }
 
-    /// A host's disk as it is now.
-    pub fn disk(&self, host: usize) -> MemoryBackend {
-        self.shared.world().disk(host)
+    /// Requests that were not sent, since the agents' releases do not know them.
+    #[must_use]
+    pub fn unsent(&self) -> u64 {
+        self.shared.world().unsent
     }
 }
 

@@ -16,7 +16,6 @@ use super::disk::{Health, SimDisk};
 use super::faults::Faults;
 use super::processes::Clients;
 use super::scheduled_faults::ScheduledFault;
-use crate::coordinator::{AgentRequest, Coordinator, Outcome, Share};
 use kiln_net::agent::{
     self, Agent, Disk, JobId, Limits, PeerInfo, TaskId, push_answer, push_message,
 };
@@ -30,21 +29,7 @@ use kiln_testkit::Random;
 const CONNECT: Duration = Duration::from_secs(5);
 /// A longer cut kills a connection on which something was sent meanwhile.
 const RESEND: Duration = Duration::from_secs(10);
-/// A run that is not over by then hangs.
-const END: Duration = Duration::from_secs(3600);
-
-/// The end of a simulated repair.
-#[derive(Debug)]
-pub struct Ending {
-    /// The coordinator's outcome.
-    pub outcome: Outcome,
-    /// The virtual time.
-    pub time: Duration,
-    /// Frames that travelled.
-    pub frames: u64,
-}
-
-/// A simulated cluster with one coordinator.
+/// A simulated cluster.
 #[derive(Debug)]
 pub struct World {
     pub(super) random: Random,
@@ -57,13 +42,12 @@ pub struct World {
     pub(super) clients: Clients,
     wires: BTreeMap<u64, Wire>,
     next_wire: u64,
-    coordinator: Option<Coordinator>,
-    orders: BTreeMap<usize, u64>,
-    frames: u64,
     jobs: Jobs,
     pub(super) scheduled_faults: Vec<ScheduledFault>,
     /// The latest version of the protocol that each client speaks; the latest one without an entry.
     versions: Vec<u8>,
+    /// Requests that were not sent, since the agent's release does not know them.
+    pub(super) unsent: u64,
 }
 
 pub(super) struct Host {
@@ -93,7 +77,6 @@ impl std::fmt::Debug for Host {
 
 /// The asker of a request on a wire.
 enum Waits {
-    Coordinator(AgentRequest),
     Host(TaskId, String, Vec<Fragment>),
     Client(Answer),
 }
@@ -147,9 +130,7 @@ pub(super) enum Happens {
     Job { host: usize, life: u64, job: JobId, slot: usize },
     AgentTick { host: usize, life: u64 },
     LinkTick { wire: u64 },
-    Crash { host: usize },
     Return { host: usize },
-    Cut { host: usize, until: Duration },
     HungUp { wire: u64 },
     Wake { thread: usize, pause: u64 },
     ScheduledFault { number: usize },
@@ -161,7 +142,7 @@ type Jobs = BTreeMap<usize, Disk>;
 impl World {
     /// Agents over these disks. Host i is dialled as `kiln+plain://127.0.0.1:{i + 1}`.
     pub fn new(seed: u64, faults: Faults, disks: Vec<MemoryBackend>) -> World {
-        let mut world = World {
+        World {
             random: Random(seed),
             faults,
             now: Duration::ZERO,
@@ -171,15 +152,11 @@ impl World {
             clients: Clients::default(),
             wires: BTreeMap::new(),
             next_wire: 1,
-            coordinator: None,
-            orders: BTreeMap::new(),
-            frames: 0,
             jobs: Jobs::new(),
             scheduled_faults: Vec::new(),
             versions: Vec::new(),
-        };
-        world.plan_faults();
-        world
+            unsent: 0,
+        }
     }
 
     /// Has agents and clients of earlier releases, by the latest version of the protocol that each
@@ -203,55 +180,9 @@ impl World {
         format!("kiln+plain://127.0.0.1:{}", host + 1)
     }
 
-    /// A host's disk as it is now.
-    pub fn disk(&self, host: usize) -> MemoryBackend {
-        self.hosts[host].disk.clone()
-    }
-
-    fn plan_faults(&mut self) {
-        let hosts = self.hosts.len() as u64;
-        for number in 0..self.faults.crashes {
-            let host = self.random.below(hosts) as usize;
-            let at = self.random.millis(2_000);
-            self.at(at, Happens::Crash { host });
-            if number % 2 == 0 {
-                let back = at + self.random.millis(5_000);
-                self.at(back, Happens::Return { host });
-            }
-        }
-        for _ in 0..self.faults.partitions {
-            let host = self.random.below(hosts) as usize;
-            let at = self.random.millis(2_000);
-            let until = at + self.random.millis(30_000);
-            self.at(at, Happens::Cut { host, until });
-        }
-    }
-
     pub(super) fn at(&mut self, time: Duration, what: Happens) {
         self.order += 1;
         self.queue.push(Reverse((time.max(self.now), self.order, what)));
-    }
-
-    /// Runs a repair to its end. Faults go on where the last one left off.
-    pub fn run(&mut self, task: TaskId, shares: Vec<Share>) -> Result<Ending> {
-        self.orders.clear();
-        let nodes: Vec<usize> = shares.iter().map(|share| share.node).collect();
-        for (rank, node) in nodes.iter().enumerate() {
-            let wire = self.dial(None, None, *node);
-            self.orders.insert(rank, wire);
-        }
-        let mut coordinator = Coordinator::new(task, shares);
-        let orders = coordinator.begin(self.now);
-        self.coordinator = Some(coordinator);
-        self.give(orders);
-        let end = self.now + END;
-        loop {
-            if let Some(outcome) = self.coordinator.as_mut().and_then(Coordinator::outcome) {
-                let (time, frames) = (self.now, self.frames);
-                return Ok(Ending { outcome, time, frames });
-            }
-            self.step(end)?;
-        }
     }
 
     /// Lets the next thing happen.
@@ -280,8 +211,7 @@ impl World {
                 let Some(work) = self.jobs.remove(&slot) else { return };
                 if self.hosts[host].life == life {
                     let sick = self.hosts[host].health.errors_per_mille();
-                    let rate = self.faults.disk_errors_per_mille + sick;
-                    let failed = self.random.strikes(rate);
+                    let failed = self.random.strikes(sick);
                     let outcome =
                         if failed { Err(disk_error()) } else { self.hosts[host].files.run(work) };
                     self.tell_agent(host, agent::Event::Finished { job, outcome });
@@ -302,9 +232,7 @@ impl World {
                     self.tell_link(id, link::Event::Tick);
                 }
             }
-            Happens::Crash { host } => self.crash(host),
             Happens::Return { host } => self.return_host(host),
-            Happens::Cut { host, until } => self.hosts[host].cut_until = until,
             Happens::HungUp { wire } => self.forget_wire(wire),
             Happens::Wake { thread, pause } => self.clients.wake(thread, pause),
             Happens::ScheduledFault { number } => self.fault(number),
@@ -314,8 +242,7 @@ impl World {
     /// Starts a host's agent, if it does not run.
     pub(super) fn return_host(&mut self, host: usize) {
         if self.hosts[host].agent.is_none() && !self.hosts[host].lost {
-            let version = self.hosts[host].version;
-            self.hosts[host].agent = Some(Agent::new("", Limits { version, ..Limits::default() }));
+            self.hosts[host].agent = Some(new_agent(self.hosts[host].version));
         }
     }
 
@@ -457,7 +384,6 @@ impl World {
 
     /// Puts a frame on its way, with what the network does to it.
     fn send(&mut self, id: u64, up: bool, session: u64, frame: &Frame) {
-        self.frames += 1;
         let mut bytes = frame.encode(session);
         let faults = self.faults;
         if self.random.strikes(faults.breaks_per_mille) {
@@ -622,25 +548,6 @@ impl World {
         );
     }
 
-    fn give(&mut self, orders: Vec<AgentRequest>) {
-        for order in orders {
-            let Some(&id) = self.orders.get(&order.rank) else { continue };
-            let (message, payload) = (order.message.clone(), order.payload.clone());
-            let patience = order.patience;
-            if self.wires.contains_key(&id) {
-                let waits = Waits::Coordinator(order);
-                self.ask(id, message, payload, Priority::Control, patience, waits);
-            } else {
-                let gone = NetError::Io {
-                    op: NetOperation::Talk,
-                    place: String::new(),
-                    source: io::ErrorKind::ConnectionReset.into(),
-                };
-                self.answer(Waits::Coordinator(order), None, Err(gone));
-            }
-        }
-    }
-
     fn ask(
         &mut self,
         id: u64,
@@ -678,6 +585,7 @@ impl World {
                     }
                 }
                 link::Action::Answer { token, answer } => {
+                    self.unsent += u64::from(matches!(answer, Err(NetError::Version { .. })));
                     let wire = self.wires.get_mut(&id);
                     let waits = wire.and_then(|wire| wire.waits.remove(&token));
                     answers.extend(waits.map(|waits| (waits, answer)));
@@ -704,12 +612,6 @@ impl World {
 
     fn answer(&mut self, waits: Waits, from: Option<(usize, u64)>, answer: Result<Frame>) {
         match (waits, from) {
-            (Waits::Coordinator(order), _) => {
-                let Some(coordinator) = &mut self.coordinator else { return };
-                let answer = answer.map(|frame| frame.message);
-                let orders = coordinator.answered(self.now, &order, answer);
-                self.give(orders);
-            }
             (Waits::Host(task, address, fragments), Some((host, life))) => {
                 if self.hosts[host].life == life {
                     let answer = answer.and_then(|frame| push_answer(&frame));
@@ -728,7 +630,7 @@ impl Host {
         let health = Arc::new(Health::default());
         let files = SimDisk::new(disk.clone(), Arc::clone(&health));
         Host {
-            agent: Some(Agent::new("", Limits::default())),
+            agent: Some(new_agent(VERSION)),
             disk,
             health,
             version: VERSION,
@@ -747,6 +649,12 @@ impl Host {
         self.disk = disk;
         self.files = Arc::new(DiskSet::new(Arc::new(files)));
     }
+}
+
+/// An agent of a release that speaks up to this version.
+fn new_agent(version: u8) -> Agent {
+    let reads = kiln_pool::map::LATEST;
+    Agent::new("", Limits { version, reads, ..Limits::default() })
 }
 
 fn disk_error() -> StoreError {

@@ -155,17 +155,10 @@ impl<'a> Keeper<'a> {
             network: &network,
             who: "a client",
             options: RecoverOptions {
-                strategy: self.run.scenario.strategy.to_owned(),
-                jobs: self.run.scenario.jobs,
-                slice: Some(16),
-                windows: 4,
                 wait_ms,
-                every: Duration::from_secs(5),
-                tries: 3,
                 stay,
                 scrub_every: Some(Duration::from_secs(20)),
-                seed: 1,
-                ..RecoverOptions::default()
+                ..self.run.repair_options()
             },
             control: &control,
             settings: settings(),
@@ -177,9 +170,7 @@ impl<'a> Keeper<'a> {
                 depth: Depth::Data,
             }),
         };
-        let recovered = recovery.run();
-        self.run.say(self.client, || format!("recovered: {recovered:?}"));
-        match recovered {
+        match self.run.repair(self.client, &recovery) {
             Ok(done) => {
                 let mut counts = locked(&self.run.counts);
                 let agents = done.repaired - done.central;
@@ -253,6 +244,7 @@ impl<'a> Keeper<'a> {
             let end = start + self.random.below(2_000);
             self.last_read(&pool, &name, Some(start..end), overload);
         }
+        self.check_kept(&pool);
         let mut listed = Vec::new();
         if self.run.scenario.volume {
             volumes::check_all(self.run, self.client, pool);
@@ -263,6 +255,23 @@ impl<'a> Keeper<'a> {
         });
         all.unwrap();
         assert!(overload || listed == there, "listed are {listed:?}, and there are {there:?}");
+    }
+
+    /// Versions that are kept are of what was put.
+    fn check_kept(&self, pool: &Pool) {
+        for version in self.index.versions("folder/").unwrap().into_values().flatten() {
+            let (Some(_), mut bytes) = (version.until_ms, Vec::new()) else { continue };
+            let request = GetRequest { name: &version.object, range: None };
+            match pool.get(&request, &mut bytes, &settings()) {
+                Ok(_) => self.run.count("kept version read"),
+                Err(error) => {
+                    assert!(self.run.scenario.overload, "{version:?} cannot be read: {error}");
+                    continue;
+                }
+            }
+            let known = locked(&self.run.history).knows(&version.name, &bytes, None);
+            assert!(known, "{version:?} was never put");
+        }
     }
 
     /// Every host has the disk that the pool's map names, and every node is a member. `false`: the

@@ -4,10 +4,14 @@
 
 use std::sync::Arc;
 
-use kiln_pool::{Index, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, RebalanceRequest};
+use kiln_pool::{
+    Index, KeepRule, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, RebalanceRequest,
+};
 use kiln_recovery::sim::{Client, Random};
-use kiln_recovery::{Control, OnDemand, PoolRecovery, RecoverOptions, RecoveryError};
-use kiln_store::{Backend, MemoryBackend};
+use kiln_recovery::{
+    Control, OnDemand, PoolRecovered, PoolRecovery, RecoverOptions, RecoveryError,
+};
+use kiln_store::{Backend, MemoryBackend, checksum};
 use kiln_stripe::{PoolError, Silent};
 
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
@@ -24,6 +28,8 @@ pub struct Operator<'a> {
     /// Disks that were taken out, and of which host.
     attic: Vec<(usize, MemoryBackend)>,
     snapshots: Vec<(usize, MemoryBackend)>,
+    /// A node was removed by the last change.
+    left: bool,
 }
 
 /// An operation of the operator.
@@ -32,10 +38,12 @@ type Act<'a> = fn(&mut Operator<'a>, &Pool) -> Result<(), PoolError>;
 impl<'a> Operator<'a> {
     pub fn new(run: &'a ClusterRun, client: &'a Client) -> Operator<'a> {
         let random = Random(client.random());
-        Operator { run, client, random, attic: Vec::new(), snapshots: Vec::new() }
+        Operator { run, client, random, attic: Vec::new(), snapshots: Vec::new(), left: false }
     }
 
-    const ACTS: [(&'static str, Act<'a>); 10] = [
+    const ACTS: [(&'static str, Act<'a>); 12] = [
+        ("keep", Operator::keep_versions),
+        ("forge", Operator::forge),
         ("add-node", Operator::add_node),
         ("drain", Operator::drain),
         ("undo", Operator::undo),
@@ -49,6 +57,7 @@ impl<'a> Operator<'a> {
     ];
 
     const HAND_OVER: (&'static str, Act<'a>) = ("hand over", Operator::hand_over);
+    const RIVAL: (&'static str, Act<'a>) = ("another coordinator", Operator::rival);
 
     pub fn run(mut self) {
         for change in 0..self.run.scenario.changes {
@@ -57,8 +66,11 @@ impl<'a> Operator<'a> {
             let act = self.random.below(Self::ACTS.len() as u64) as usize;
             // Where snapshots do harm at all, they are to do it often.
             let snapshot = self.run.scenario.calm && self.random.one_in(3);
+            let returns = std::mem::take(&mut self.left) && self.random.one_in(2);
             let (what, act) = match Self::ACTS[if snapshot { Self::ACTS.len() - 1 } else { act }] {
                 _ if change == 0 && self.run.scenario.drains => Self::HAND_OVER,
+                _ if change == 0 && self.run.scenario.rival => Self::RIVAL,
+                _ if returns => ("add-node", Operator::add_node as Act<'a>),
                 act => act,
             };
             self.run.begins(self.client);
@@ -180,6 +192,7 @@ impl<'a> Operator<'a> {
         {
             let config = pool.members().forget(&ids, false, &settings())?;
             self.did("drained", &config);
+            self.left = true;
         }
         Ok(())
     }
@@ -224,6 +237,7 @@ impl<'a> Operator<'a> {
         }
         let config = pool.members().forget(&ids, false, &settings())?;
         self.did("forgotten", &config);
+        self.left = true;
         Ok(())
     }
 
@@ -282,6 +296,45 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
+    /// As `kiln pool keep` does: refused as long as a member is of an earlier release.
+    fn keep_versions(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let kept = pool.members().change(false, &settings(), |next| {
+            next.keep = vec![KeepRule { last: 2, ..KeepRule::default() }];
+            Ok(())
+        });
+        if let Err(PoolError::Refused { what }) = &kept
+            && what.contains(" reads 2")
+        {
+            self.run.count("feature refused by an earlier member");
+            return Ok(());
+        }
+        self.did("versions kept from now on", &kept?);
+        Ok(())
+    }
+
+    /// A node of a sealed pool gets a map without a seal, of a later epoch.
+    fn forge(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        let node = self.some(&pool.config().node).filter(|_| self.run.scenario.sealed);
+        let Some(host) = node.map(|node| host_of(&node)).filter(|host| self.may_hurt(*host)) else {
+            return Ok(());
+        };
+        let (revision, sealed) = (pool.config().revision + 1_000, Vec::new());
+        let forged = PoolConfig { revision, sealed, ..pool.config().clone() };
+        let summed = |text: String| {
+            let sum = checksum(text.as_bytes());
+            text + &format!("# checksum = {sum:08x}\n")
+        };
+        let text = summed(summed(format!("# epoch = {revision} ")) + &forged.to_toml()?);
+        let disk = self.client.snapshot(host);
+        disk.put("kiln-pool.toml", text.into_bytes());
+        drop(self.swap(host, disk));
+        let network = self.client.network();
+        let found = self.run.open(self.client, &network)?.config().revision;
+        assert!(found < revision, "a forged map counts");
+        self.run.count("forged map refused");
+        Ok(())
+    }
+
     /// A disk is as it was a while ago. Only where nothing else goes wrong, see
     /// [`crate::scenario::Scenario::calm`].
     fn snapshot(&mut self, pool: &Pool) -> Result<(), PoolError> {
@@ -303,27 +356,43 @@ impl<'a> Operator<'a> {
 
     /// As `kiln repair` does.
     fn recover(&mut self, away: bool) -> Result<(), PoolError> {
+        let options = RecoverOptions::on_demand(OnDemand { away, dry_run: false });
+        let report = self.recover_as("an operator", options)?;
+        assert_eq!(report.repaired, report.central);
+        Ok(())
+    }
+
+    /// Repairs beside a coordinator that agents have not heard of for a while.
+    fn rival(&mut self, _: &Pool) -> Result<(), PoolError> {
+        self.client.sleep(millis(&mut self.random, 30_000));
+        let options = RecoverOptions { wait_ms: 0, ..self.run.repair_options() };
+        self.recover_as("another coordinator", options).map(drop)
+    }
+
+    fn recover_as(
+        &mut self,
+        who: &str,
+        options: RecoverOptions,
+    ) -> Result<PoolRecovered, PoolError> {
         let network = self.client.network();
         let index = Index::in_memory()?;
         let recovery = PoolRecovery {
             open: &|| self.run.open(self.client, &network).map(Arc::new),
             index: &|pool: &Pool| index.refresh(pool, b"", &Silent).map(|_| index.clone()),
             network: &network,
-            who: "an operator",
-            options: RecoverOptions::on_demand(OnDemand { away, dry_run: false }),
+            who,
+            options,
             control: self,
             settings: settings(),
             fresh: &|| ClusterRun::run_id(self.client),
             scrubbing: None,
             idle: None,
         };
-        let report = recovery.run().map_err(|error| match error {
+        self.run.repair(self.client, &recovery).map_err(|error| match error {
             RecoveryError::Pool(error) => error,
-            other => panic!("a repair on demand asks no agent and plans nothing: {other}"),
-        })?;
-        assert_eq!(report.repaired, report.central);
-        self.run.say(self.client, || format!("repaired: {report:?}"));
-        Ok(())
+            other if who == "an operator" => panic!("a repair on demand asks no agent: {other}"),
+            other => PoolError::Refused { what: other.to_string() },
+        })
     }
 }
 

@@ -10,8 +10,8 @@ use kiln_pool::{
     GetRequest, Helpers, Index, KeepRule, Membership, NodeConfig, Pool, PoolConfig, PoolKeys,
     PutRequest,
 };
-use kiln_recovery::HelpingAgents;
 use kiln_recovery::sim::{Client, Cluster, Random};
+use kiln_recovery::{HelpingAgents, PoolRecovered, PoolRecovery, RecoverOptions, RecoveryError};
 use kiln_store::{Backend, MemoryBackend, StoreError};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
@@ -39,6 +39,8 @@ pub struct ClusterRun {
     pub losses: Mutex<Losses>,
     /// Hosts with a new disk that the pool has not taken yet.
     pub untaken: Mutex<BTreeSet<usize>>,
+    /// Repairs of the pool that are under way: their clients, and the epochs at their beginnings.
+    repairing: Mutex<BTreeMap<usize, u64>>,
     /// Since when clients are at what they do.
     at_work: Mutex<BTreeMap<usize, Duration>>,
     pub counts: Mutex<Counts>,
@@ -92,6 +94,7 @@ pub fn play(seed: u64, scenario: Scenario, tell: bool) -> Counts {
         blocks: Mutex::default(),
         history: Mutex::default(),
         untaken: Mutex::default(),
+        repairing: Mutex::default(),
         at_work: Mutex::default(),
         counts: Mutex::default(),
         tell,
@@ -110,6 +113,7 @@ pub fn play(seed: u64, scenario: Scenario, tell: bool) -> Counts {
     let end = end.unwrap_or_else(|client| panic!("client {client} failed"));
     let mut counts = run.counts.into_inner().unwrap();
     counts.insert("virtual seconds".to_owned(), end.as_secs());
+    counts.insert("later message not sent to an earlier agent".to_owned(), cluster.unsent());
     counts.insert(format!("clusters of {}", run.scenario.code), 1);
     counts.insert("disks hurt".to_owned(), run.scenario.hurt.len() as u64);
     counts
@@ -159,6 +163,47 @@ impl ClusterRun {
         if known.last().is_none_or(|last| config.revision > last.revision) {
             known.push(config.clone());
         }
+    }
+
+    /// Options of coordinators.
+    pub fn repair_options(&self) -> RecoverOptions {
+        RecoverOptions {
+            strategy: self.scenario.strategy.to_owned(),
+            jobs: self.scenario.jobs,
+            slice: Some(16),
+            windows: 4,
+            every: Duration::from_secs(5),
+            tries: 3,
+            seed: 1,
+            ..RecoverOptions::default()
+        }
+    }
+
+    /// Runs a repair of the pool, and notes what it met.
+    pub fn repair(
+        &self,
+        client: &Client,
+        repair: &PoolRecovery<'_>,
+    ) -> Result<PoolRecovered, RecoveryError> {
+        let epoch = || locked(&self.configs).last().map_or(0, |config| config.revision);
+        let begun = locked(&self.repairing).insert(client.number(), epoch());
+        assert_eq!(begun, None);
+        let done = repair.run();
+        let mut repairing = locked(&self.repairing);
+        let before = repairing.remove(&client.number());
+        let worked = done.as_ref().map_or(0, |done| done.repaired);
+        for (what, happened) in [
+            ("two repairers met", worked > 0 && !repairing.is_empty()),
+            ("map changed during a repair", before != Some(epoch())),
+            ("repairer killed", client.is_killed()),
+            ("coordinator refused beside another", matches!(done, Err(RecoveryError::Net(_)))),
+        ] {
+            if happened {
+                self.count(what);
+            }
+        }
+        self.say(client, || format!("repaired: {done:?}"));
+        done
     }
 
     /// A client begins something.
@@ -427,6 +472,12 @@ impl ClusterRun {
 
     fn list(&self, client: &Client, random: &mut Random, index: &Index, open: Option<&Pool>) {
         let network = client.network();
+        if self.scenario.sealed {
+            let keyless = PoolConfig { keys: PoolKeys::default(), ..self.known(client) };
+            let opened = self.open_checked(client, &network, keyless);
+            assert!(matches!(opened, Err(PoolError::NoKey { .. })), "{opened:?}");
+            self.count("client without a key refused");
+        }
         let listed = self.on_pool(client, random, (&network, open), |pool| {
             index.refresh(pool, b"boot", &Silent)
         });
@@ -444,6 +495,9 @@ impl ClusterRun {
 
     pub fn failed(&self, what: &str, client: &Client, error: &PoolError) {
         assert!(!matches!(error, PoolError::Internal { .. }), "{client:?} {what}: {error}");
+        if matches!(error, PoolError::MapChanged { .. }) {
+            self.count("client with an old map refused");
+        }
         self.count(&format!("{what} failed"));
     }
 

@@ -80,6 +80,8 @@ pub struct Scenario {
     pub changes: u64,
     /// The first change is a drain whose shards the coordinator moves, from agent to agent.
     pub drains: bool,
+    /// The first change is another coordinator, begun while the first one is cut off.
+    pub rival: bool,
     /// By client.
     pub clocks: Vec<Clock>,
     pub strategy: &'static str,
@@ -111,25 +113,20 @@ impl Scenario {
         let calm = random.one_in(4);
         // A shard that was left out at the put is lost as well.
         let tolerates = if overload { m + 1 } else { m - policy.missing_at_put };
-        let hurt = if overload { tolerates } else { random.below(tolerates as u64 + 1) as usize };
+        // More than half of the disks: no change of the map can be agreed on.
+        let ruined = overload && random.one_in(3);
+        let hurt = match (ruined, overload) {
+            (true, _) => hosts / 2 + 1,
+            (false, true) => tolerates,
+            (false, false) => random.below(tolerates as u64 + 1) as usize,
+        };
         let mut all: Vec<usize> = (0..hosts).collect();
         let hurt: Vec<usize> =
             (0..hurt).map(|_| all.swap_remove(random.below(all.len() as u64) as usize)).collect();
-        let mut some = |most: u64| if random.one_in(3) { 1 + random.below(most) } else { 0 };
-        let mut faults = Faults {
-            breaks_per_mille: some(3),
-            flips_per_mille: some(2),
-            doubles_per_mille: some(2),
-            delay_ms: 1 + some(40),
-            disk_ms: 1 + some(40),
-            ..Faults::none()
-        };
-        let mut scheduled_faults = hurt_disks(&mut random, &hurt);
+        let faults = rates(&mut random, calm);
+        let mut scheduled_faults = hurt_disks(&mut random, &hurt, ruined);
         let others = other_faults(&mut random, hosts);
-        if calm {
-            faults.breaks_per_mille = 0;
-            faults.flips_per_mille = 0;
-        } else {
+        if !calm {
             scheduled_faults.extend(others);
         }
         let rows = STRATEGIES.iter().filter(|row| row.suits_recovery()).map(|row| row.name);
@@ -142,6 +139,12 @@ impl Scenario {
         // Drawn last: all else of a seed stays as it was.
         let drains = changes > 0 && random.one_in(5);
         let (sealed, keeps) = (random.one_in(6), random.one_in(6));
+        let rival = changes > 0 && !calm && !drains && random.one_in(4);
+        if rival {
+            let (at, time) = (millis(&mut random, 10_000), Duration::from_secs(40));
+            let what = What::CutClient { client: 0, time };
+            scheduled_faults.push(ScheduledFault { at, what });
+        }
         Scenario {
             code,
             hosts,
@@ -156,6 +159,7 @@ impl Scenario {
             operations,
             changes,
             drains,
+            rival,
             clocks,
             strategy,
             jobs,
@@ -256,8 +260,24 @@ fn policy_of(code: &str) -> Policy {
     policy
 }
 
+/// Returns the rates of a seed's faults.
+fn rates(random: &mut Random, calm: bool) -> Faults {
+    let mut some = |most: u64| if random.one_in(3) { 1 + random.below(most) } else { 0 };
+    let faults = Faults {
+        breaks_per_mille: some(3),
+        flips_per_mille: some(2),
+        doubles_per_mille: some(2),
+        delay_ms: 1 + some(40),
+        disk_ms: 1 + some(40),
+    };
+    match calm {
+        true => Faults { breaks_per_mille: 0, flips_per_mille: 0, ..faults },
+        false => faults,
+    }
+}
+
 /// Returns the faults of disks that are hurt.
-fn hurt_disks(random: &mut Random, hurt: &[usize]) -> Vec<ScheduledFault> {
+fn hurt_disks(random: &mut Random, hurt: &[usize], all_lost: bool) -> Vec<ScheduledFault> {
     let mut scheduled_faults = Vec::new();
     let mut add = |random: &mut Random, what: What| {
         scheduled_faults.push(ScheduledFault { at: millis(random, 60_000), what });
@@ -266,6 +286,7 @@ fn hurt_disks(random: &mut Random, hurt: &[usize]) -> Vec<ScheduledFault> {
         // A liar that nothing happens to does no harm.
         let crash = What::Crash { host, back: Some(millis(random, 20_000)) };
         match random.below(3) {
+            _ if all_lost => add(random, What::Lose { host }),
             0 => add(random, What::Lose { host }),
             1 => add(random, What::Rot { host }),
             _ => {

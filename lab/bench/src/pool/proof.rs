@@ -18,6 +18,8 @@ pub struct Proof {
     pub faults_tried: Option<u64>,
     /// Faults after which something was wrong.
     pub faults_wrong: Option<u64>,
+    /// Rare branches that the simulator never took.
+    pub sometimes_missed: Vec<String>,
 }
 
 /// Adds up what logs say.
@@ -52,6 +54,8 @@ impl Proof {
         add(&mut self.seeds, said["seeds"].as_u64());
         add(&mut self.faults_tried, said["faults_tried"].as_u64());
         add(&mut self.faults_wrong, said["faults_wrong"].as_u64());
+        let missed = said["sometimes_missed"].as_array().into_iter().flatten();
+        self.sometimes_missed.extend(missed.filter_map(|name| Some(name.as_str()?.to_owned())));
     }
 }
 
@@ -67,8 +71,11 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             read(&[path])
         };
-        let passed = "test it ... 20 seeds: {\n}\ntest result: ok.\ntest x ... {\"seeds\": 3}\n";
-        assert_eq!(read_text(passed).unwrap(), Proof { seeds: Some(23), ..Proof::default() });
+        let passed = "test it ... 20 seeds: {\n}\ntest result: ok.\ntest x ... {\"seeds\": 3}\n\
+                      {\"sometimes_missed\":[\"copied\"]}\n";
+        let sometimes_missed = vec!["copied".to_owned()];
+        let proof = Proof { seeds: Some(23), sometimes_missed, ..Proof::default() };
+        assert_eq!(read_text(passed).unwrap(), proof);
         for text in ["20 seeds: {}\ntest result: FAILED.\n", "20 seeds: {}\nerror: no such test\n"]
         {
             assert!(read_text(text).is_err(), "{text}");
