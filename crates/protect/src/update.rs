@@ -78,9 +78,11 @@ fn update(place: &mut Place, options: &Update, watch: &dyn Watch) -> Result<Repo
         return Err(ProtectError::refused(path, problem));
     }
     let (members, end) = (index.members(), index.end());
+    let total = walk.files.values().fold(0, |sum: u64, one| sum.saturating_add(one.size));
+    let (prune, most) = (options.prune, index.head.geometry.extent(total));
     let (dirty, extents, files, changes, report) = Default::default();
     let mut work =
-        Work { index, walk, prune: options.prune, members, dirty, extents, files, changes, report };
+        Work { index, walk, prune, most, members, dirty, extents, files, changes, report };
     work.look();
     work.put_extents();
     let encoded = work.encode(place, &parity, options.threads, watch);
@@ -119,6 +121,8 @@ struct Work {
     index: Index,
     walk: Walk,
     prune: bool,
+    /// Bytes of an extent, at most.
+    most: u64,
     /// Sets and slots by file.
     members: BTreeMap<u64, Vec<(u64, usize)>>,
     /// Sets as they are to become.
@@ -186,15 +190,10 @@ impl Work {
         }
     }
 
-    fn most(&self) -> u64 {
-        self.index.head.geometry.extent(self.walk.files.values().map(|one| one.size).sum())
-    }
-
     fn cut(&mut self, file: u64, found: &Found) {
         let device = found.device;
         let extent = |(start, len)| Extent { order: (file, start), len, device };
-        let most = self.most();
-        self.extents.extend(cut(found.size, most).map(extent));
+        self.extents.extend(cut(found.size, self.most).map(extent));
     }
 
     fn dirty(&mut self, id: u64) -> Option<&mut Set> {
