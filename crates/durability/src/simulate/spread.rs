@@ -87,12 +87,13 @@ impl Pool {
         }
     }
 
-    /// Returns the hours until the worst stripes are all better, or the first of those that survive
-    /// no further loss.
+    /// Returns the hours until the worst stripes are all better, or a sixteenth of those that
+    /// survive no further loss: while a step lasts as many count as at its beginning.
     fn until_better(&self, pool: &PoolModel, homes: &Homes) -> f64 {
         let worst = self.queue.first().map(|&(Reverse(lost), _)| lost);
         let alike = self.queue.iter().take_while(|&&(Reverse(lost), _)| Some(lost) == worst);
-        let count = if worst == Some(pool.tolerance.most()) { 1 } else { alike.count() };
+        let parts = if worst == Some(pool.tolerance.most()) { 16 } else { 1 };
+        let count = alike.count().div_ceil(parts);
         count as f64 * homes.hours - self.begun
     }
 
