@@ -108,6 +108,7 @@ RECIPES = [
     Recipe("README.md", "Demo"),
     Recipe("docs/guide/files.md", "From a file to shards and back",
            codes={"kiln verify shards": 1}),
+    Recipe("docs/guide/files.md", "Parity beside files that stay where they are"),
     Recipe("docs/guide/pools.md", "A pool of disks"),
     Recipe("docs/guide/codes.md", "All codes"),
     # The day of the page has passed, or it has not.
