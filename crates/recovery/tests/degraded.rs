@@ -41,7 +41,8 @@ impl Scene {
         let (mut disks, mut agents) = (Vec::new(), Vec::new());
         for at in 0..nodes {
             let disk = FaultyBackend::new(Arc::new(MemoryBackend::new()));
-            let setup = AgentSetup::plain("", Arc::new(disk.clone()));
+            let mut setup = AgentSetup::plain("", Arc::new(disk.clone()));
+            setup.limits.reads = kiln_pool::map::LATEST;
             let agent = runtime.block_on(serve(setup, "127.0.0.1:0")).unwrap();
             let url = format!("kiln+plain://{}", agent.address());
             config.node.push(NodeConfig::new(&format!("n{at}"), &url));
