@@ -146,7 +146,7 @@ def main():
         found, own = [], []
         for turn in range(rounds):
             found.append([round_of(rig, client, turn, small) for client in clients])
-            words = (("put", "large", f"large{turn}"), ("get", f"large{turn}", "-o", f"back{turn}"))
+            words = (("put", "large", f"large{turn}"), ("get", f"large{turn}", "-o", f"got{turn}"))
             own.append([seconds(lambda words=words: rig.kiln(*words)) for words in words])
         middle = lambda of: round(statistics.median(map(of, zip(found, own))), 3)
         line["put_over_pool"] = middle(lambda one: one[1][0] / one[0][0][1])
