@@ -27,7 +27,7 @@ from pathlib import Path
 AGENTS, M = 10, 3
 BAR_S = 1.5
 STUCK = re.compile("does not become whole|does not end within|deadlock: every client waits")
-# What takes longer than a quick run may, or has tests in many places.
+# Bars that take longer than a quick run may, or have tests in many places.
 COMMANDS = dict(trials_broken="cargo test -p kiln -p kiln-pool -p kiln-recovery -p kiln-volume",
                 seeds_once="make simulate SEEDS=100000")
 

@@ -195,7 +195,7 @@ def speeds(footprint, cells):
     return panel.joined()
 
 
-# What Gray's order saves in the paper over all lost chunks of 16+2, on its disk and its SSD
+# Gray's order saves so much in the paper over all lost chunks of 16+2, on its disk and its SSD
 # (figures 10 and 11).
 GRAY_SAVES = {"seek": {2 << 20: 0.402, 16 << 20: 0.129},
               "volume": {2 << 20: 0.456, 16 << 20: 0.354, 256 << 20: 0.117}}

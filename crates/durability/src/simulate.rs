@@ -157,7 +157,7 @@ impl<S: State> Stage<S> {
             hours: 0.0,
             kept: Vec::new(),
         };
-        // Where one lost chunk is the most, losses are frequent enough to be drawn.
+        // Losses of pools that survive one lost chunk are frequent enough to be drawn.
         let last = level == pool.tolerance.most() && level > 1;
         let rate = pool.failures_per_year / HOURS_A_YEAR;
         // Each trial of the last level counts, so that fewer are enough there.

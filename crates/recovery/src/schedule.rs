@@ -422,7 +422,7 @@ impl Scheduler {
         let Some(first) = self.take() else { return 0..0 };
         let batch = Arc::clone(&self.batch);
         let here = self.options.on_demand.is_some();
-        // What lies in manifests is no work for agents.
+        // Objects that lie in manifests are no work for agents.
         let bytes_of = |job: &PlannedRepair| match here || job.want.listed.code == INLINE {
             true => job.want.listed.size,
             false => u64::MAX,

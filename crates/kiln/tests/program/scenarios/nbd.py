@@ -60,7 +60,7 @@ def hostile_clients_are_left_and_others_served(rig):
                    export + request(1, 0, 2**32 - 1)):
         stream = greeted(rig)
         stream.sendall(bytes_)
-        # What came before it may be answered; then the connection ends.
+        # Earlier requests may be answered; then the connection ends.
         rest = b""
         try:
             while more := stream.recv(KIB):

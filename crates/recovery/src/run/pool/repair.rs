@@ -235,7 +235,7 @@ impl Shared<'_> {
         let shard = object_repair.want.shard_bytes();
         let alpha = lacking.info.alpha as usize;
         let windows = (options.windows / options.at_once() as u32).max(LEAST_WINDOWS);
-        // What the first window of one repair leaves idle, the others use.
+        // The other repairs use the time that the first window of one leaves idle.
         let usual = || default_slice(alpha, shard * options.at_once() as u64 / alpha as u64);
         let slice = options.slice.unwrap_or_else(usual);
         let repair = PlacedRepair {
