@@ -244,7 +244,7 @@ impl Index {
         let more = changes.len() as u64;
         let mut text = Vec::new();
         for change in &changes {
-            self.line(change, &mut text)?;
+            line(self.generation, &mut self.next, change, &mut text)?;
         }
         changes.into_iter().for_each(|change| self.apply(change));
         let live = (self.files.len() + self.sets.len()) as u64;
@@ -252,29 +252,20 @@ impl Index {
         if anew {
             (self.generation, self.next) = (self.generation.saturating_add(1), 0);
             text.clear();
-            self.line(&Change::Head(self.head.clone()), &mut text)?;
-            for (id, file) in &self.files.clone() {
-                self.line(&Change::File(*id, Some(file.clone())), &mut text)?;
-            }
-            for (id, set) in &self.sets.clone() {
-                self.line(&Change::Set(*id, Some(set.clone())), &mut text)?;
+            let head = Change::Head(self.head.clone());
+            line(self.generation, &mut self.next, &head, &mut text)?;
+            let files = self.files.iter().map(|(id, file)| Change::File(*id, Some(file.clone())));
+            let sets = self.sets.iter().map(|(id, set)| Change::Set(*id, Some(set.clone())));
+            for change in files.chain(sets) {
+                line(self.generation, &mut self.next, &change, &mut text)?;
             }
         }
-        self.line(&Change::Commit, &mut text)?;
+        line(self.generation, &mut self.next, &Change::Commit, &mut text)?;
         for copy in copies {
             write(copy, &text, anew).map_err(ProtectError::io("write", copy))?;
         }
         (self.uneven, self.lost) = (false, 0);
         Ok((text.len() * copies.len()) as u64)
-    }
-
-    fn line(&mut self, change: &Change, text: &mut Vec<u8>) -> Result<(), ProtectError> {
-        let json =
-            serde_json::to_string(&(self.generation, self.next, change)).map_err(io::Error::from);
-        let json = json.map_err(ProtectError::io("write", "the index"))?;
-        text.extend(format!("{:08x} {json}\n", checksum(json.as_bytes())).bytes());
-        self.next += 1;
-        Ok(())
     }
 }
 
@@ -300,6 +291,20 @@ impl Set {
             && self.sums.len() == geometry.parity() * blocks.columns()
             && self.members.iter().flatten().all(fits)
     }
+}
+
+/// Adds the next line of a log.
+fn line(
+    generation: u64,
+    next: &mut u64,
+    change: &Change,
+    text: &mut Vec<u8>,
+) -> Result<(), ProtectError> {
+    let json = serde_json::to_string(&(generation, *next, change)).map_err(io::Error::from);
+    let json = json.map_err(ProtectError::io("write", "the index"))?;
+    text.extend(format!("{:08x} {json}\n", checksum(json.as_bytes())).bytes());
+    *next += 1;
+    Ok(())
 }
 
 fn parse(line: &[u8]) -> Option<((u64, u64), Change)> {
