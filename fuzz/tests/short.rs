@@ -3,8 +3,7 @@
 
 use std::panic::catch_unwind;
 
-use kiln_fuzz::mutate::mutated;
-use kiln_fuzz::{TARGETS, Target};
+use kiln_fuzz::{TARGETS, Target, mutate::mutated};
 use kiln_testkit::Random;
 
 const ROUNDS: u64 = 3000;

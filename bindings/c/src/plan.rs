@@ -5,8 +5,7 @@ use crate::failure::{Failure, Message, guard};
 use crate::regions::{Given, Regions, numbers};
 use kiln_code::{CodeError, Codec, RepairPlan};
 use libc::{c_char, c_int};
-use std::iter::repeat_n;
-use std::sync::Arc;
+use std::{iter::repeat_n, sync::Arc};
 
 /// A repair: made by `kiln_plan_repair` or `kiln_plan_decode`, ended by `kiln_plan_free`.
 #[allow(non_camel_case_types)]

@@ -7,13 +7,11 @@
 //! numpy; see `docs/guide/python.md`). All else is checked: elements are bytes, and
 //! contiguous; outputs may be written to; no output overlaps another buffer.
 
-use std::ops::Range;
-use std::ptr::NonNull;
+use std::{ops::Range, ptr::NonNull};
 
-use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyBufferError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::PyByteArray;
+use pyo3::{buffer::PyBuffer, types::PyByteArray};
 
 use crate::failure::Failure;
 

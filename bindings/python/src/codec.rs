@@ -8,9 +8,8 @@ use pyo3::types::{PyDict, PyMapping};
 use serde::Serialize;
 
 use crate::buffers::{Bytes, Input, Work};
-use crate::failure::Failure;
 use crate::plan::{Outputs, RepairPlan, by_chunk, few};
-use crate::report::dictionary;
+use crate::{failure::Failure, report::dictionary};
 
 /// Patterns of losses are drawn with it where there are too many: costs are the same in every run.
 const SEED: u64 = 0;

@@ -1,11 +1,9 @@
 //! Failures as exceptions: one class for each exit code of the program.
 
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use kiln_code::CodeError;
-use kiln_net::NetError;
-use kiln_net::WRONG_KEY;
+use kiln_net::{NetError, WRONG_KEY};
 use kiln_recovery::RecoveryError;
 use kiln_store::StoreError;
 use kiln_stripe::{ErrorKind, PoolError};

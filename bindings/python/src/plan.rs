@@ -1,7 +1,6 @@
 //! `RepairPlan`: what to read to get lost chunks back, and the computation that does it.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kiln_code::{CodeError, Results, TemporalHint};
 use pyo3::prelude::*;

@@ -16,9 +16,7 @@ use pyo3::types::PyDict;
 use uuid::Uuid;
 
 use crate::buffers::{Bytes, Work, fresh};
-use crate::failure::Failure;
-use crate::places::Places;
-use crate::report::dictionary;
+use crate::{failure::Failure, places::Places, report::dictionary};
 
 /// Most bytes of a pool's description, or of a key's file.
 const MAX_TEXT: u64 = 1 << 20;

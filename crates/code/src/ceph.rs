@@ -1,8 +1,6 @@
 //! Ceph erasure-code profiles, read as the spec that gives the same bytes.
 
-use crate::CodeError;
-use crate::codes::CODES;
-use crate::profile::Profile;
+use crate::{CodeError, codes::CODES, profile::Profile};
 use std::collections::BTreeMap;
 
 /// Profile keys that say where chunks go or how large they are, not what their bytes are.

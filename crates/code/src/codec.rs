@@ -6,9 +6,8 @@ use crate::order::Layers;
 use crate::{CodeError, CodeSpec, Packets, Program, RebuildMethod, RepairPlan, Shape};
 use kiln_gf::{Kernel, Results, TemporalHint};
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{fmt, ops::Range};
 
 /// Plans kept, at most. One loss pattern at a time is repaired; rot adds a few more.
 const PLANS_MAX: usize = 32;

@@ -14,8 +14,7 @@ pub use build::{DagBuilder, MatrixId, Names, StepOut, Symbol};
 
 use crate::CodeError;
 use kiln_gf::{Matrix, field};
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 /// Place of a vertex in the code's own picture, for passes that group work without knowing the
 /// code: vertices of one layer are solved together, a column is the chunk they stand for.

@@ -1,8 +1,7 @@
 //! Number of further chunks that may be lost, whichever they are.
 
-use crate::average::binomial;
 use crate::combinations::{combinations, others};
-use crate::{Codec, Shape};
+use crate::{Codec, Shape, average::binomial};
 
 /// Loss patterns that one question looks at, at most.
 const PATTERNS_MAX: u64 = 50_000;

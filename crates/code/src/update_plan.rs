@@ -4,8 +4,7 @@
 //! If most of the data does not change, most of that encode is zero: the rest of its DAG is
 //! the update, and the parity sub-chunks it computes are the only ones to be written.
 
-use crate::dag::At;
-use crate::{CodeError, Codec, Dag, Program, Shape};
+use crate::{CodeError, Codec, Dag, Program, Shape, dag::At};
 
 /// Plan to change parity after a change of some data sub-chunks; made by [`Codec::update_plan`].
 ///
@@ -107,8 +106,7 @@ impl Codec {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codes::codec;
-    use crate::{CODES, seed};
+    use crate::{CODES, codes::codec, seed};
 
     /// Changes of random sub-chunks of every family: old parity with the difference is the parity
     /// of the new data, and every write is needed.

@@ -1,7 +1,6 @@
 //! Chains of failures and repairs, solved exactly.
 
-use crate::DurabilityError;
-use crate::error::within;
+use crate::{DurabilityError, error::within};
 
 /// Hours of a year of 365 days.
 pub const HOURS_A_YEAR: f64 = 8760.0;

@@ -1,7 +1,6 @@
 //! Pools in numbers.
 
-use crate::error::within;
-use crate::{Chain, DurabilityError, HOURS_A_YEAR};
+use crate::{Chain, DurabilityError, HOURS_A_YEAR, error::within};
 
 /// The largest part of the time for repairs; with more the queue of repairs has no end.
 const BUSY_MAX: f64 = 0.9;

@@ -13,8 +13,7 @@ mod spread;
 
 use fastrand::Rng;
 
-use crate::error::within;
-use crate::{DurabilityError, HOURS_A_YEAR, Placement, PoolModel};
+use crate::{DurabilityError, HOURS_A_YEAR, Placement, PoolModel, error::within};
 
 /// The most chunks that a simulation places.
 const CHUNKS_MAX: f64 = 1e8;

@@ -11,8 +11,6 @@ use std::io::Write;
 use kiln_code::Codec;
 use kiln_store::Append;
 use kiln_stripe::encode::{Cut, encode_stripes, shrunk};
-use kiln_stripe::estimate::estimate_stripes;
-use kiln_stripe::geometry::most_sub_chunk;
 use kiln_stripe::node::{check_nodes, node_of};
 use kiln_stripe::rebuild::{Rebuild, chunk_bytes};
 use kiln_stripe::repair_statistics::{PassStatistics, RepairStatistics};
@@ -22,6 +20,7 @@ use kiln_stripe::{
     DecodeReport, Depth, EncodeReport, Node, PoolError, RepairReport, Result, Settings, ShardPlace,
     Source, VerifyReport, decode, default_sub_chunk, names, scan,
 };
+use kiln_stripe::{estimate::estimate_stripes, geometry::most_sub_chunk};
 
 use self::files::{RawFiles, name, part};
 use crate::RepairRequest;

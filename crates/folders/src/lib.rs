@@ -5,11 +5,9 @@
 //! the attributes of its files, or one without any.
 #![forbid(unsafe_code)]
 
-use std::collections::BTreeSet;
-use std::iter;
+use std::{collections::BTreeSet, iter};
 
-use kiln_pool::layout::MAX_NAME;
-use kiln_pool::{Index, MAX_TOGETHER, Manifest, Pool, PutReport, PutRequest};
+use kiln_pool::{Index, MAX_TOGETHER, Manifest, Pool, PutReport, PutRequest, layout::MAX_NAME};
 use kiln_stripe::{PoolError, Result, Settings, Silent, Source, StreamSource};
 
 /// Last word of the name of a folder's own object.

@@ -3,8 +3,7 @@
 //! Keys are records in the pool. Their secrets are needed in plain to check signatures, so they can
 //! be read from the disks of the pool; they appear in no log and no listing.
 
-use std::collections::BTreeMap;
-use std::fmt;
+use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Serialize};
 

@@ -16,17 +16,13 @@ use std::io::{BufRead, Read};
 use http::Method;
 
 use crate::access::{ANY_BUCKET, AccessKey, Right};
-use crate::digest::Kind;
 use crate::error::{Code, GateError, Result};
-use crate::gate::Gate;
-use crate::lifecycle;
 use crate::payload::{Announced, Payload};
-use crate::policy;
 use crate::record::{BucketRecord, NULL, ObjectRecord, Versioning};
 use crate::reply::{Answer, Client, Reply};
-use crate::request::Request;
 use crate::signature::{Claim, EMPTY, Signer};
 use crate::xml::{self, Element};
+use crate::{digest::Kind, gate::Gate, lifecycle, policy, request::Request};
 
 /// Most bytes of a document that a client sends.
 const MAX_DOCUMENT: u64 = 2 << 20;

@@ -1,9 +1,7 @@
 //! Rules of buckets for pages of other origins.
 
 use crate::error::{Code, GateError, Result};
-use crate::gate::Gate;
-use crate::request::Request;
-use crate::xml;
+use crate::{gate::Gate, request::Request, xml};
 
 /// Most rules of a bucket.
 const MAX_RULES: usize = 100;

@@ -4,8 +4,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::{fmt, io};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crc_fast::{CrcAlgorithm, Digest as Crc};
 use md5::Md5;
 use sha1::Sha1;

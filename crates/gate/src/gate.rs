@@ -1,18 +1,14 @@
 //! The pool under the server: records and data in it, and a list of their names.
 
-use std::collections::HashSet;
-use std::fmt;
-use std::io::Write;
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
+use std::{collections::HashSet, fmt, io::Write, ops::Range};
 
 use kiln_pool::{GetRequest, Index, Listed, MAX_TOGETHER, Manifest, Pool, PutRequest};
 use kiln_stripe::{Buffers, PoolError, Settings, Silent, Source, StreamSource};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{Code, GateError, Result};
 use crate::record;

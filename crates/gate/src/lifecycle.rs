@@ -1,14 +1,10 @@
 //! Lifecycles of buckets: objects and versions that expire, uploads that are aborted.
 
 use crate::error::{Code, GateError, Result};
-use crate::gate::Gate;
-use crate::multipart::UploadOf;
-use crate::names;
-use crate::object::Conditions;
 use crate::record::{BucketRecord, ObjectRecord};
-use crate::times;
 use crate::versions::{Place, id_of};
 use crate::xml::{self, Element};
+use crate::{gate::Gate, multipart::UploadOf, names, object::Conditions, times};
 
 /// One day in ms.
 const DAY_MS: u64 = 86_400_000;

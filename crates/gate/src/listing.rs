@@ -1,10 +1,8 @@
 //! Listing the objects of a bucket in pages.
 
-use crate::error::Result;
-use crate::gate::Gate;
-use crate::names;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::versions::{id_of, is_marker};
+use crate::{error::Result, gate::Gate, names};
 
 /// Greater than any key that begins with the text before it.
 const LAST: char = '\u{10FFFF}';

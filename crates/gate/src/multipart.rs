@@ -9,11 +9,10 @@ use std::io::Read as _;
 use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh_id, now_ms};
-use crate::names;
 use crate::object::{Conditions, NewObject, unread};
 use crate::payload::{Payload, unmatched};
 use crate::record::{BucketRecord, Checksum, ObjectRecord, PartRecord, UploadRecord};
-use crate::request::NO_PART;
+use crate::{names, request::NO_PART};
 
 /// Least bytes of a part that is not the last one.
 pub(crate) const MIN_PART: u64 = 5 << 20;

@@ -1,9 +1,8 @@
 //! Objects: put, read, copied, removed.
 
-use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Write};
-use std::ops::Range;
 use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, ops::Range};
 
 use kiln_stripe::{PoolError, StreamSource};
 

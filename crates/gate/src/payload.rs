@@ -10,8 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::digest::{self, Digests, Kind, Sums};
 use crate::error::{Code, GateError, Result};
-use crate::request::Request;
-use crate::signature::Signer;
+use crate::{request::Request, signature::Signer};
 
 /// Most bytes of a line between chunks.
 const MAX_LINE: usize = 4096;

@@ -6,33 +6,25 @@
 mod body;
 mod channel;
 
-use std::collections::HashMap;
-use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use std::{collections::HashMap, io};
 
 use http::Response;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::service_fn;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, oneshot, watch};
-use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::ServerConfig;
+use tokio::{runtime::Runtime, task::JoinSet};
+use tokio_rustls::{TlsAcceptor, rustls::ServerConfig};
 
-use crate::access::AccessKey;
-use crate::calls::authenticated;
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, fresh_id, now_ms};
 use crate::reply::{Answer, Reply};
-use crate::request::Request;
-use crate::server::body::Body;
 use crate::server::channel::{Inbox, Outbox, forward};
+use crate::{access::AccessKey, calls::authenticated, request::Request, server::body::Body};
 
 /// Time for which a key that was read is taken as it was.
 const KEY_AGE: Duration = Duration::from_secs(2);

@@ -2,10 +2,8 @@
 
 use std::collections::HashSet;
 
-use crate::error::Result;
-use crate::gate::Gate;
 use crate::names::{self, OBJECTS, VERSIONS};
-use crate::record::ObjectRecord;
+use crate::{error::Result, gate::Gate, record::ObjectRecord};
 
 /// Least age of data that is removed: until then its put may be under way.
 const AGE_MS: u64 = 24 * 3_600_000;

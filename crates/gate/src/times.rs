@@ -1,8 +1,6 @@
 //! Times, as S3 and HTTP write them.
 
-use jiff::fmt::strtime;
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{Timestamp, Zoned, fmt::strtime, tz::TimeZone};
 
 fn zoned(ms: u64) -> Zoned {
     let ms = i64::try_from(ms).unwrap_or(i64::MAX);

@@ -9,10 +9,9 @@
 
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh, fresh_id, now_ms};
-use crate::lock;
-use crate::names;
 use crate::object::{Conditions, data_names};
 use crate::record::{BucketRecord, NULL, ObjectRecord, UploadRecord, Versioning};
+use crate::{lock, names};
 
 /// Most versions of one object.
 const MAX_VERSIONS: usize = 10_000;

@@ -1,7 +1,6 @@
 //! XML, as much of it as S3 needs: answers are written, small documents of clients read.
 
-use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
 
 use crate::error::{Code, GateError, Result};
 use crate::record::Checksum;

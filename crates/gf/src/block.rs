@@ -7,8 +7,7 @@
 //! are alike but for their numbers are one. A [`Routine`](super::Routine) is a block prepared for
 //! one kernel.
 
-use crate::GfError;
-use crate::field::mul;
+use crate::{GfError, field::mul};
 
 mod shape;
 

@@ -1,7 +1,6 @@
 //! Sizes of this machine's caches, as far as they may be relied on.
 
-use std::sync::OnceLock;
-use std::{env, fmt};
+use std::{env, fmt, sync::OnceLock};
 
 use crate::GfError;
 

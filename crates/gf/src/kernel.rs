@@ -8,9 +8,7 @@
 //! code and takes what is left over to `gfni`. This file and the kernels name each other: they the
 //! trait, this the table.
 
-use std::env;
-use std::fmt::Debug;
-use std::sync::OnceLock;
+use std::{env, fmt::Debug, sync::OnceLock};
 
 use crate::{Caches, GfError, Tuning, tuning};
 

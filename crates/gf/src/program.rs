@@ -2,13 +2,10 @@
 //! and lists of them over the units of buffers, checked once, then run without checks per call.
 //! Every entry checks its operands, also in release builds.
 
-use std::ops::Range;
-use std::sync::OnceLock;
+use std::{ops::Range, sync::OnceLock};
 
 use crate::block::{Block, Side};
-use crate::field::mul;
-use crate::kernel::engine::Distances;
-use crate::{GfError, TemporalHint};
+use crate::{GfError, TemporalHint, field::mul, kernel::engine::Distances};
 
 mod product;
 mod check;

@@ -1,14 +1,10 @@
 //! Flags that every command takes, and parsers of values.
 
-use std::convert::Infallible;
-use std::ops::Range;
-use std::path::PathBuf;
+use std::{convert::Infallible, ops::Range, path::PathBuf};
 
 use clap::{ArgAction, Args};
 
-use crate::exit::EXIT_CODES;
-use crate::names::MARK;
-use crate::sizes;
+use crate::{exit::EXIT_CODES, names::MARK, sizes};
 
 // Flags that every command takes. No doc comment: clap would print it as the program's summary.
 #[derive(Debug, Args)]

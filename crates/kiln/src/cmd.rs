@@ -58,14 +58,12 @@ mod volume;
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, error::ErrorKind};
 use kiln_net::agent::PeerRole;
 
-use crate::args::Common;
 use crate::exit::{EXIT_CODES, Exit, Failure};
-use crate::print::Stream;
 use crate::setup::{Setup, kinds_of_places};
+use crate::{args::Common, print::Stream};
 
 const ABOUT: &str = "\
 kiln cuts a file into n shards, so that any k of them give the file back.

@@ -1,15 +1,11 @@
 //! Exit codes, and the one error type of the program.
 
-use std::io;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::{io, path::PathBuf, process::ExitCode};
 
 use kiln_code::CodeError;
 use kiln_gate::{Code, GateError};
 use kiln_nbd::NbdError;
-use kiln_net::NetError;
-use kiln_net::WRONG_KEY;
-use kiln_net::agent::PeerRole;
+use kiln_net::{NetError, WRONG_KEY, agent::PeerRole};
 use kiln_plan::PlanError;
 use kiln_protect::ProtectError;
 use kiln_recovery::RecoveryError;

@@ -1,7 +1,6 @@
 //! Lists of chunk indices as people write them: `3`, `0,3,7`, `0-2,9`.
 
-use std::collections::BTreeSet;
-use std::str::FromStr;
+use std::{collections::BTreeSet, str::FromStr};
 
 /// No code has more chunks, so no list needs to be longer.
 const MAX_INDEX: usize = 255;

@@ -33,8 +33,7 @@ mod archive;
 mod transfer;
 mod cmd;
 
-use std::ffi::OsString;
-use std::process::ExitCode;
+use std::{ffi::OsString, process::ExitCode};
 
 use exit::{Exit, Failure};
 

@@ -3,15 +3,12 @@
 
 mod http;
 
-use std::net::SocketAddr;
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use kiln_store::{Backend, Space};
-use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::{ConstCounter, Counter};
-use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
-use prometheus_client::registry::Registry;
+use prometheus_client::{encoding::text::encode, metrics::family::Family, registry::Registry};
 
 pub use http::{AccessPolicy, Document, HttpServer};
 use kiln_net::{Report, Result, Watcher};

@@ -1,8 +1,7 @@
 //! Progress and warnings of long operations.
 
-use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::{io::IsTerminal, time::Duration};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use kiln_stripe::Observer;

@@ -1,9 +1,8 @@
 //! Output for people and scripts: lines, JSON, small tables.
 
-use std::collections::BTreeMap;
 use std::io::{self, Write};
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use jiff::Timestamp;
 use kiln_stripe::Damage;

@@ -29,8 +29,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kiln_code::{CodeSpec, Codec};
-use kiln_net::agent::PeerRole;
-use kiln_net::{Address, ClusterKey, Network};
+use kiln_net::{Address, ClusterKey, Network, agent::PeerRole};
 use kiln_pool::Pool;
 use kiln_stripe::{Hedge, HedgeCounts, Settings};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -51,10 +50,8 @@ pub use price::Prices;
 pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};
 
-use crate::args::Common;
 use crate::exit::{Exit, Failure};
-use crate::observer::Terminal;
-use crate::print::Stream;
+use crate::{args::Common, observer::Terminal, print::Stream};
 
 /// More threads than this only cost memory.
 const MAX_THREADS: usize = 1024;

@@ -11,9 +11,7 @@ pub mod get;
 pub mod put;
 pub mod duplicate;
 
-use std::convert::Infallible;
-use std::iter;
-use std::path::Path;
+use std::{convert::Infallible, iter, path::Path};
 
 use kiln_folders::{first_in, is_attributes};
 use kiln_pool::{Index, Pool};
@@ -21,13 +19,11 @@ use kiln_stripe::{Observer, PoolError, in_parallel};
 use serde::Serialize;
 
 use self::local_tree::{LocalTree, joined};
-use self::pool_tree::PoolTree;
-use self::raw_names::to_pool;
+use self::{pool_tree::PoolTree, raw_names::to_pool};
 use crate::exit::{Exit, Failure};
 use crate::print::{Stream, count, one_line, pace};
-use crate::setup::kept::not_kept;
 use crate::setup::{Setup, fresh_run, now_ms, open_together};
-use crate::sizes;
+use crate::{setup::kept::not_kept, sizes};
 
 /// Failures listed one by one; the rest is counted.
 const MAX_TOLD: usize = 50;

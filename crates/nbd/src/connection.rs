@@ -1,20 +1,17 @@
 //! One client: negotiation, then requests until it ends.
 
 use std::io::{BufReader, BufWriter, Read, Write};
-use std::sync::Arc;
-use std::thread::Builder;
+use std::{sync::Arc, thread::Builder};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use rustls::ServerConfig;
 
-use crate::budget::Budget;
 use crate::error::{Result, protocol};
 use crate::handshake::{Handshake, Next};
-use crate::payloads::Payloads;
 use crate::stream::{Incoming, Outgoing, Socket, encrypt, halves};
 use crate::wire::{self, Command, Errno, MAX_OPTION, REQUEST, Request, Style, flag};
-use crate::{About, Change, Export};
+use crate::{About, Change, Export, budget::Budget, payloads::Payloads};
 
 /// Options that a client may send.
 const MAX_OPTIONS: usize = 1000;

@@ -1,7 +1,6 @@
 //! The crate's one error type.
 
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 /// Why a server cannot serve, or a connection ended.
 #[allow(missing_docs)] // of fields that their names describe

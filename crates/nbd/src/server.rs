@@ -1,19 +1,15 @@
 //! Listening, and the clients that there are.
 
-use std::collections::HashMap;
-use std::io;
-use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
+use std::{collections::HashMap, io, net::TcpListener, os::unix::net::UnixListener};
 
 use rustls::ServerConfig;
 
 use crate::budget::{Budget, Memory};
-use crate::stream::Socket;
-use crate::{Export, Result, connection};
+use crate::{Export, Result, connection, stream::Socket};
 
 /// Clients that send requests, at a time.
 const MAX_CLIENTS: usize = 64;

@@ -1,12 +1,11 @@
 //! Certificates from files.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
+use rustls::{
+    RootCertStore, ServerConfig, pki_types::pem::PemObject, server::WebPkiClientVerifier,
+};
 
 use crate::{NbdError, Result};
 

@@ -1,12 +1,9 @@
 //! The door of an agent: accepts connections, lets peers show who they are, and hands over those
 //! of members. Who gets a place is decided by [`Admission`].
 
-use std::collections::HashMap;
-use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
-use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{collections::HashMap, future::Future, net::SocketAddr, time::Duration};
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tokio::net::{TcpListener, TcpStream};
@@ -17,11 +14,10 @@ use tokio_rustls::TlsAcceptor;
 
 use super::ClusterKey;
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
-use crate::Result;
 use crate::admission::{Admission, Arrival, Entry, RefusalLog};
 use crate::agent::{ConnectionId, Event, Limits, PeerInfo, PeerRole, refused};
-use crate::proto::field::TEXT_MAX;
 use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
+use crate::{Result, proto::field::TEXT_MAX};
 
 /// Limits of what is still read from a refused peer: bytes, and time.
 const FAREWELL_BYTES: u64 = 64 * 1024;

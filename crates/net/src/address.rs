@@ -1,7 +1,6 @@
 //! `kiln://host:port/place`: where an agent is.
 
-use std::fmt;
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use crate::NetError;
 

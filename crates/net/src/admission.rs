@@ -9,10 +9,8 @@
 
 mod refusals;
 
-use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::Duration;
+use std::{cmp::Reverse, collections::BTreeMap, time::Duration};
 
 pub use self::refusals::RefusalLog;
 use crate::agent::{ConnectionId, Limits};

@@ -17,26 +17,21 @@ mod queue;
 mod tasks;
 mod assigning;
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use bytes::Bytes;
 use kiln_store::{MAX_LOG, Space, StoreError};
 
-use self::claims::Claims;
 use self::connection::{Connection, Handle, Pending, Write};
 pub use self::event::{Action, Disk, DiskDone, Event};
 pub(crate) use self::failure::refused;
 pub use self::failure::{failed, store_error};
 pub use self::limits::Limits;
-use self::outbox::Outbox;
-use self::queue::Queue;
 pub use self::role::{PeerInfo, PeerRole};
-use self::tasks::Held;
 pub use self::tasks::{push_answer, push_message, unbundled};
+use self::{claims::Claims, outbox::Outbox, queue::Queue, tasks::Held};
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION_LEAST};
-use crate::throttle::Throttle;
-use crate::{NetError, Result};
+use crate::{NetError, Result, throttle::Throttle};
 
 /// Number of a connection, given by the shell.
 pub type ConnectionId = u64;

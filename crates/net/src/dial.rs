@@ -1,10 +1,8 @@
 //! The shell of a link: makes the connection, moves its frames, keeps the time.
 
-use std::collections::HashMap;
-use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::{collections::HashMap, io, time::Duration};
 
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;

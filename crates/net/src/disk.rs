@@ -9,8 +9,7 @@ use kiln_store::{
 
 use super::buffers;
 use crate::agent::{Disk, DiskDone, Slot, TaskId};
-use crate::proto::BODY_MAX;
-use crate::task_executor::TaskExecutor;
+use crate::{proto::BODY_MAX, task_executor::TaskExecutor};
 
 /// A backend with the files that are open on it.
 pub struct DiskSet {

@@ -14,26 +14,24 @@
 mod issued;
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{io::Write, path::Path};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose,
 };
 use rustls::client::{Resumption, verify_server_name};
-use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
 use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
-use rustls::version::TLS13;
-use rustls::{ClientConfig, RootCertStore, ServerConfig};
+use rustls::{
+    ClientConfig, RootCertStore, ServerConfig, pki_types::pem::PemObject, version::TLS13,
+};
 
 pub use self::issued::IssuedKey;
-use crate::agent::PeerRole;
-use crate::{NetError, NetOperation, Result};
+use crate::{NetError, NetOperation, Result, agent::PeerRole};
 
 /// All who may be served by, and so all but clients, have certificates for this name.
 const NAME: &str = "member.kiln.internal";

@@ -5,14 +5,12 @@
 //! repair, gives up requests whose deadline has passed, and notices when the other side is dead.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io;
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use bytes::Bytes;
 
-use crate::agent::store_error;
 use crate::proto::{Frame, Message, Priority, Role, VERSION, VERSION_LEAST};
-use crate::{NetError, NetOperation, Result};
+use crate::{NetError, NetOperation, Result, agent::store_error};
 
 /// Names a request to the one who asked it.
 pub type Token = u64;

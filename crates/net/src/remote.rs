@@ -3,12 +3,10 @@
 mod files;
 mod log;
 
-use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use std::{fmt, io};
+use std::{collections::BTreeMap, fmt, io, path::Path};
 
 use bytes::Bytes;
 use kiln_store::{
@@ -23,8 +21,7 @@ use super::dial::Peer;
 #[cfg(any(test, feature = "sim"))]
 use super::runtime::VirtualRuntime;
 use super::runtime::{PendingRequest, Runtime, Taken, Turn};
-use super::silence::Greetings;
-use super::{Address, ClusterKey};
+use super::{Address, ClusterKey, silence::Greetings};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NetError, NetOperation, Result};
 

@@ -1,12 +1,10 @@
 //! The runtime of blocking calls: connections, the clock, waiting, threads. The real one is the
 //! runtime and the system's clock; a simulation brings its own.
 
-use std::fmt::Debug;
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::Builder;
 use std::time::{Duration, Instant};
+use std::{fmt::Debug, sync::atomic::AtomicBool, thread::Builder};
 
 use bytes::Bytes;
 

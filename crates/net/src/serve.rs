@@ -1,31 +1,22 @@
 //! The shell of an agent: runs the state machine and its disk jobs, keeps the time.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use kiln_store::{Backend, StoreError};
-use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
+use tokio::{net::TcpListener, task::JoinHandle};
 
-use super::ClusterKey;
 use super::accept::{Acceptor, Incoming};
-use super::dial::Peer;
-use super::disk::DiskSet;
-use super::runtime::PendingRequest;
-use super::stream::Outgoing;
+use super::{ClusterKey, dial::Peer, disk::DiskSet, runtime::PendingRequest, stream::Outgoing};
 use crate::admission::RefusalLog;
 use crate::agent::{
     Action, Agent, ConnectionId, Counts, Event, Limits, PeerInfo, TaskId, push_answer,
     push_message, store_error,
 };
 use crate::proto::{Frame, Message, Priority};
-use crate::task::Fragment;
-use crate::{NetError, NetOperation, Result};
+use crate::{NetError, NetOperation, Result, task::Fragment};
 
 /// Time limit of the answer to a fragment, which comes when the fragment has arrived.
 const PUSH_PATIENCE: Duration = Duration::from_secs(60);

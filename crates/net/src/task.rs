@@ -9,16 +9,13 @@
 //! pieces of later windows would fill the links before those that complete the next one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use kiln_store::Layout;
 
-use crate::pace::Pace;
 use crate::proto::assignment::{Assignment, Cost, RoundInfo, WINDOWS_MAX};
-use crate::throttle::Throttle;
-use crate::{NetError, Result};
+use crate::{NetError, Result, pace::Pace, throttle::Throttle};
 
 /// Bytes that a task may take at a node unless its least windows take more.
 const MEMORY: u64 = 256 << 20;

@@ -1,9 +1,8 @@
 //! The work behind a task: reading and verifying, computing, writing and verifying. Blocking, and
 //! without a state machine's memory of what comes when.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{collections::BTreeMap, ops::Range};
 
 use bytes::{Bytes, BytesMut};
 use kiln_code::Program;

@@ -1,9 +1,8 @@
 //! The limit of an agent's repair traffic: one clock for each direction, shared by all its tasks.
 //! Pure: the time is an argument.
 
-use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{collections::VecDeque, time::Duration};
 
 /// Time that was not used is kept for so long: enough to make up for a late start, too little to
 /// be felt as a burst.

@@ -1,13 +1,10 @@
 //! Peers that open connections and say nothing: members do not notice them.
 
-use std::collections::VecDeque;
-use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use std::{collections::VecDeque, net::SocketAddr, sync::Arc};
 
-use kiln_net::agent::Limits;
-use kiln_net::{Address, AgentSetup, ClusterKey, Network, Serving, serve};
+use kiln_net::{Address, AgentSetup, ClusterKey, Network, Serving, agent::Limits, serve};
 use kiln_store::{Backend, MemoryBackend};
 use tempfile::TempDir;
 use tokio::net::{TcpSocket, TcpStream};

@@ -2,8 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kiln_net::agent::Limits;
 use kiln_net::proto::{Frame, Message};
@@ -12,8 +11,7 @@ use kiln_store::{
     BACKENDS, Backend, BackendKind, BatchRead, FileBackend, Locks, Logs, MemoryBackend, Opening,
     Operation, StoreError, open_place,
 };
-use kiln_testkit::battery::check_all;
-use kiln_testkit::{Fault, FaultAction, FaultyBackend, pattern};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend, battery::check_all, pattern};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

@@ -5,8 +5,7 @@
 //! *flow* and a move of a block costs as much as the flows that touch it. Blocks of one vertex each
 //! are the finest choice.
 
-use crate::edges::Edges;
-use crate::{Problem, SearchBudget};
+use crate::{Problem, SearchBudget, edges::Edges};
 use kiln_code::Dag;
 use kiln_code::seed::{below, next};
 use std::collections::BTreeMap;

@@ -6,8 +6,7 @@
 //! wrong sub-chunk agrees on one random vector with probability 1/256, on all with 256^-64.
 
 use crate::{Execution, NodeExecution, Plan, PlanError, Round, Source};
-use kiln_code::dag::At;
-use kiln_code::{Dag, field};
+use kiln_code::{Dag, dag::At, field};
 use std::collections::{BTreeMap, HashMap};
 
 /// Way in which a plan was proved equal to its repair.

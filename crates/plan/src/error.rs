@@ -1,7 +1,6 @@
 //! The one error type of this crate.
 
-use kiln_code::CodeError;
-use kiln_code::dag::At;
+use kiln_code::{CodeError, dag::At};
 
 /// Failure between a DAG and a proven plan.
 #[allow(missing_docs)] // of fields that their names describe

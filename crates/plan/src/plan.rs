@@ -1,8 +1,7 @@
 //! A plan: a DAG with a node for every vertex. Its costs, its parts and its proof are added to it
 //! in `cost`, `execution` and `check`, which need it while it needs none of them.
 
-use crate::edges::Edges;
-use crate::{PlanError, Problem};
+use crate::{PlanError, Problem, edges::Edges};
 use kiln_code::Dag;
 use std::sync::Arc;
 

@@ -1,10 +1,8 @@
 //! A planning problem: a DAG, the machines, and which of them a chunk concerns.
 
 use crate::{Cluster, PlanError};
-use kiln_code::Dag;
-use kiln_code::dag::At;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use kiln_code::{Dag, dag::At};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The most vertices of a DAG that is planned.
 const VERTICES_MAX: usize = 1 << 24;

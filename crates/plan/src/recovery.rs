@@ -18,8 +18,7 @@ pub use layout::{Layout, Stripe};
 use crate::{Cluster, Plan, PlanError, Problem};
 use candidates::CandidatePlans;
 use kiln_code::{CodeError, Dag, Shape};
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The strategy of a job that computes nothing: the node that leaves sends its chunk.
 pub const COPIED: &str = "copied";

@@ -1,7 +1,6 @@
 //! The traffic table of ParaRC (section 3.2), kept up to date while single vertices move.
 
-use crate::Problem;
-use crate::edges::Edges;
+use crate::{Problem, edges::Edges};
 use kiln_code::Dag;
 
 /// Sent and received sub-chunks of every worker under a placement, updated in the degree of the

@@ -11,10 +11,8 @@ mod entry;
 mod scan;
 pub(crate) mod versions;
 
-use std::collections::HashSet;
 use std::fs::{File, OpenOptions, TryLockError};
-use std::path::Path;
-use std::sync::Arc;
+use std::{collections::HashSet, path::Path, sync::Arc};
 
 use kiln_stripe::{Observer, PoolError, Result};
 use redb::{Database, ReadableDatabase, ReadableTable, ReadableTableMetadata, TableDefinition};

@@ -4,10 +4,7 @@
 //! and write it. Short locks on the nodes keep commits apart; everything else needs none, because
 //! shards are named after their run and never change, and a manifest is replaced whole.
 
-use std::collections::BTreeMap;
-use std::io::Write;
-use std::ops::Deref;
-use std::sync::Arc;
+use std::{collections::BTreeMap, io::Write, ops::Deref, sync::Arc};
 
 use kiln_store::{Backend, MemoryBackend};
 use kiln_stripe::{Hedge, Result, Sequence, Settings, Source};

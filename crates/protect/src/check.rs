@@ -3,12 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, FileTimes, Permissions};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
+use std::{io, os::fd::OwnedFd, sync::Arc};
 
 use kiln_store::in_parallel;
 use rustix::fs::{
@@ -16,12 +14,10 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::error::is_absent;
 use crate::folder::{Found, Place, Watch, part_of};
 use crate::index::{FileRecord, Index};
 use crate::set::{Bad, Coder, is_extent};
-use crate::shape::CELL;
-use crate::{OWN, ProtectError, Report};
+use crate::{OWN, ProtectError, Report, error::is_absent, shape::CELL};
 
 /// Options of a check.
 #[derive(Debug, Clone, Default)]

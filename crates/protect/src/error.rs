@@ -1,7 +1,6 @@
 //! The errors of this crate.
 
-use std::io;
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use kiln_code::CodeError;
 use rustix::io::Errno;

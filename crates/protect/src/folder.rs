@@ -4,21 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, TryLockError};
-use std::io;
-use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::{io, os::fd::OwnedFd, sync::Arc};
 
 use kiln_store::checksum;
 use kiln_uring::start_writing;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, mkdirat, openat, statat};
 use rustix::io::Errno;
 
-use crate::error::is_absent;
 use crate::index::{FileRecord, Head, Index, Set};
-use crate::{OWN, ProtectError};
+use crate::{OWN, ProtectError, error::is_absent};
 
 /// Opens a folder to name things in it.
 const FOLDER: OFlags =

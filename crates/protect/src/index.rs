@@ -2,19 +2,15 @@
 //! follows counts.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
-use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::{ffi::OsString, fs::File, os::unix::fs::OpenOptionsExt};
 
 use kiln_store::checksum;
 use serde::{Deserialize, Serialize};
 
-use crate::error::is_own;
-use crate::shape::Blocks;
-use crate::{Geometry, ProtectError};
+use crate::{Geometry, ProtectError, error::is_own, shape::Blocks};
 
 /// No sound number of a file, a set, a line, or a place of parity is so large.
 const MOST: u64 = 1 << 48;

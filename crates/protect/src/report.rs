@@ -1,8 +1,7 @@
 //! The report of a run, and the damage that a protected folder survives.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Display;
-use std::path::Path;
+use std::{fmt::Display, path::Path};
 
 use serde::Serialize;
 

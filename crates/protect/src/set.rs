@@ -1,11 +1,8 @@
 //! One set: its parity made, its cells checked, an extent of it rebuilt.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io;
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{fs::File, io, ops::Range, os::unix::fs::FileExt};
 
 use kiln_code::Codec;
 use kiln_store::checksum;

@@ -10,10 +10,8 @@ use kiln_store::Layout;
 use super::placed::{self, Shares, Wanted, refused};
 use super::prices::{ByPrice, Extent, Price};
 use crate::coordinator::{RepairFailure, Share};
-use kiln_net::agent::TaskId;
 use kiln_net::proto::assignment::{Geometry, TargetFile};
-use kiln_net::task::TransferCounters;
-use kiln_net::{NetError, Result};
+use kiln_net::{NetError, Result, agent::TaskId, task::TransferCounters};
 
 /// An agent that takes part in a repair.
 #[derive(Debug, Clone)]

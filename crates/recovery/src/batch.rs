@@ -11,8 +11,7 @@ use std::sync::Arc;
 
 use kiln_code::Codec;
 use kiln_plan::{COPIED, Cluster, Destination, Layout, Node, Plan, RecoveryOptions, RecoveryPlan};
-use kiln_pool::repair::queue::Damaged;
-use kiln_pool::{Listed, PoolConfig};
+use kiln_pool::{Listed, PoolConfig, repair::queue::Damaged};
 
 use crate::{RecoveryError, Result};
 

@@ -6,17 +6,14 @@
 
 mod slow;
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use bytes::Bytes;
 
 use self::slow::{NodeProgress, SlowNodes};
 
-use kiln_net::agent::TaskId;
 use kiln_net::proto::{Message, PAYLOAD_MAX, TaskState};
-use kiln_net::task::TransferCounters;
-use kiln_net::{NetError, Result};
+use kiln_net::{NetError, Result, agent::TaskId, task::TransferCounters};
 
 /// Timeout of small requests.
 const PATIENCE: Duration = Duration::from_secs(15);

@@ -9,17 +9,15 @@
 pub(crate) mod prepare;
 pub(crate) mod sink;
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 
 use crate::coordinator::{AgentRequest, Coordinator, RepairFailure, Share};
 use kiln_net::agent::{TaskId, unbundled};
-use kiln_net::proto::assignment::Assignment;
 use kiln_net::proto::{Frame, Message};
 use kiln_net::task::{Effect, Task, TaskPhase};
-use kiln_net::{NetError, Result};
+use kiln_net::{NetError, Result, proto::assignment::Assignment};
 
 /// Bytes of one answer at most: a few agents send at once through the reader's one link.
 const FETCH_MAX: u32 = 128 << 10;

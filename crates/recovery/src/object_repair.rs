@@ -4,13 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_plan::Plan;
-use kiln_pool::repair::MissingShards;
-use kiln_pool::{Listed, PoolConfig};
+use kiln_pool::{Listed, PoolConfig, repair::MissingShards};
 use kiln_stripe::PoolError;
 
-use super::attempts::Helper;
 use super::batch::{Batch, DamagedObject, Snapshot};
-use super::report::Outcome;
+use super::{attempts::Helper, report::Outcome};
 
 /// Tries of a commit, since nodes may come and go meanwhile.
 const COMMITS: u32 = 3;

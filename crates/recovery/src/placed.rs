@@ -1,7 +1,6 @@
 //! Placed repairs and degraded reads alike: the problem, its plan, and the share of every node.
 
-use std::ops::Range;
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use kiln_code::{Codec, Dag};
 use kiln_plan::{Cluster, Execution, Plan, PlanError, Problem, STRATEGIES, SearchBudget, strategy};

@@ -5,8 +5,7 @@
 //! in no zone is in one of its own. What may be chosen is who helps, and which strategy places the
 //! work; where rebuilt shards go is given.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kiln_plan::{Cluster, Node, NodeCost, Plan, PlanError, SearchBudget};
 use serde::Serialize;

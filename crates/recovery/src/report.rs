@@ -8,8 +8,7 @@ use kiln_pool::{PoolConfig, PoolStatus, RepairedObject};
 use serde::Serialize;
 
 use super::attempts::{FinalFailure, Repaired};
-use super::batch::Batch;
-use super::prices::Price;
+use super::{batch::Batch, prices::Price};
 use crate::RecoveryError;
 
 /// Failures, plans given up, and objects repaired here that a report tells at most.

@@ -4,14 +4,10 @@
 //! had begun to write is gone on with where it lies.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{ops::Range, sync::Arc, time::Duration};
 
-use kiln_pool::layout::INLINE;
 use kiln_pool::repair::queue::{self, Damaged, RepairQueue};
-use kiln_pool::repair::together;
-use kiln_pool::{Key, PoolStatus, ScrubReport};
+use kiln_pool::{Key, PoolStatus, ScrubReport, layout::INLINE, repair::together};
 
 use super::batch::{self, Batch, DamagedObject, PlannedRepair};
 use super::report::{Outcome, RepairOutcome};
@@ -19,8 +15,7 @@ use super::scrub::{ScrubPosition, ScrubSchedule};
 use super::state::{
     Phase, Rate, RecoveryState, RunningRepair, ScrubState, ShownPlan, Wait, WaitReason,
 };
-use super::suspects::Suspects;
-use super::{Now, PoolRecovered, Prices, RateLimits};
+use super::{Now, PoolRecovered, Prices, RateLimits, suspects::Suspects};
 use kiln_net::task::TransferCounters;
 
 /// Objects that are planned together at most.

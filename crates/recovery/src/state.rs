@@ -3,15 +3,13 @@
 //! node for it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kiln_plan::Plan;
 use kiln_pool::{Listed, PoolStatus};
 use serde::Serialize;
 
-use super::report::NodeLoad;
-use super::scrub::ScrubPosition;
+use super::{report::NodeLoad, scrub::ScrubPosition};
 use kiln_net::task::TransferCounters;
 
 /// The present step.

@@ -1,9 +1,8 @@
 //! Degraded reads of a pool over agents: helpers rebuild what is lost, the reader gets little more;
 //! and recodes, of which the client has a short last stripe alone.
 
-use std::io::Write;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
+use std::{io::Write, ops::Range};
 
 use kiln_net::{AgentSetup, Network, Serving, serve};
 

@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use kiln_code::Codec;
 use kiln_files::{EncodeRequest, encode};
-use kiln_net::proto::assignment::Geometry;
-use kiln_net::{AgentSetup, NetError, Network, Result, Serving, serve};
+use kiln_net::{
+    AgentSetup, NetError, Network, Result, Serving, proto::assignment::Geometry, serve,
+};
 use kiln_plan::STRATEGIES;
 use kiln_recovery::{Helper, PlacedRepair, RepairWatcher, Repaired};
 use kiln_store::{Backend, MemoryBackend, ShardReader};

@@ -3,8 +3,7 @@
 use std::io::{self, Read};
 use std::time::Duration;
 
-use ureq::http::Response;
-use ureq::{Agent, Body};
+use ureq::{Agent, Body, http::Response};
 
 /// A client of one server that may be silent for so long. Answers are given as they are, whatever
 /// their status; a server of this machine is asked without a proxy.

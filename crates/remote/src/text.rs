@@ -1,7 +1,6 @@
 //! Options of places, plain paths, encoding of URLs, errors.
 
-use std::io;
-use std::time::Duration;
+use std::{io, time::Duration};
 
 use kiln_store::{Location, Operation, StoreError};
 

@@ -28,9 +28,8 @@ pub mod staged;
 
 use std::fmt::Debug;
 
-use self::extensions::Extensions;
 use self::open_file::{Append, ReadAt};
-use self::upload::NewFile;
+use self::{extensions::Extensions, upload::NewFile};
 use crate::capability::{Capabilities, Capability};
 use crate::{Result, StoreError};
 

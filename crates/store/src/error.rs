@@ -2,8 +2,7 @@
 
 use std::io;
 
-use crate::capability::Capability;
-use crate::operation::Operation;
+use crate::{capability::Capability, operation::Operation};
 
 /// Errors of stored bytes: the fault, the place, the remedy.
 ///

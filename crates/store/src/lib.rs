@@ -55,32 +55,27 @@ pub use backends::direct::{ReadMode, longest_read, open_device};
 pub use backends::extensions::{
     BatchFiles, CreateNew, Extensions, Locality, Located, Locks, Logs, Objects, PlaceInfo,
 };
-pub use backends::file::FileBackend;
-pub use backends::file_system::FileSystem;
 pub use backends::lock::{Held, LOCK_RETRY, LockAnswer, LockAttempt, WriteLock, lock_pause};
 pub use backends::log::{LogFile, MAX_LOG};
-pub use backends::memory::MemoryBackend;
 pub use backends::open_file::{Append, BatchRead, ReadAt, issued, read_ranges};
-pub use backends::paced::PacedBackend;
-pub use backends::pack::SHARES;
 pub use backends::place::{Absent, BackendKind, Location, Opening, open_place};
-pub use backends::space::Space;
 pub use backends::staged::{SERVED_BY, StagedBackend};
-pub use backends::table::BACKENDS;
-pub use backends::tag::Tag;
 pub use backends::upload::{Existing, NewFile, Upload};
-pub use backends::{Backend, check_name, move_file, write_whole};
+pub use backends::{
+    Backend, check_name, file::FileBackend, file_system::FileSystem, memory::MemoryBackend,
+    move_file, paced::PacedBackend, pack::SHARES, space::Space, table::BACKENDS, tag::Tag,
+    write_whole,
+};
 pub use capability::{Capabilities, Capability};
 pub use checksum::{Digest, DigestBuilder, SumKind, checksum, checksums};
 pub use error::StoreError;
 pub use operation::Operation;
 pub use parallel::in_parallel;
 pub use random::SplitMix64;
-pub use shard::info::ShardInfo;
 pub use shard::layout::{Layout, MAX_STRIPE, segment_stripes};
 pub use shard::reader::{ReadCost, ShardReader, ShardState, digest_of};
-pub use shard::rebuild::read_back;
 pub use shard::writer::{ShardWriter, valid_segments};
+pub use shard::{info::ShardInfo, rebuild::read_back};
 pub use system::{DeviceCounters, device_counted, request_limits};
 
 /// Result of everything in this crate.

@@ -3,8 +3,7 @@
 
 mod common;
 
-use std::io::ErrorKind;
-use std::sync::Arc;
+use std::{io::ErrorKind, sync::Arc};
 
 use common::*;
 use kiln_store::{

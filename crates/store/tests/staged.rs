@@ -1,7 +1,6 @@
 //! Places of objects that are served as places of files.
 
-use std::io::ErrorKind;
-use std::sync::Arc;
+use std::{io::ErrorKind, sync::Arc};
 
 use kiln_store::{
     Backend, BatchFiles, MemoryBackend, SERVED_BY, StagedBackend, StoreError, write_whole,

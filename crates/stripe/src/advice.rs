@@ -13,8 +13,7 @@ use kiln_code::{RepairPlan, Shape};
 use kiln_store::device::{DeviceModel, ReadPlan};
 use serde::Serialize;
 
-use crate::choice::Times;
-use crate::windows::window_stripes;
+use crate::{choice::Times, windows::window_stripes};
 
 /// Most sizes that are tried.
 const SIZES_MAX: usize = 20;

@@ -7,10 +7,8 @@
 //! a stripe can look like one, as with any code of distance 3; where they were not chosen for that,
 //! bytes at different places disagree about which, and nobody is blamed.)
 
-use crate::Result;
-use crate::chunks::Chunks;
 use crate::frame::{Fit, Frame, Held};
-use crate::stripe::StripeReader;
+use crate::{Result, chunks::Chunks, stripe::StripeReader};
 
 /// Recomputes parity from data into the spare buffers, and compares it with all parity that is
 /// held. Chunks that were missing may be held when this returns.

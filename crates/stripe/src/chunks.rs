@@ -1,7 +1,6 @@
 //! Sources of the chunks of an object's stripes, whatever holds them.
 
-use std::ops::Range;
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use kiln_code::Codec;
 use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, StoreError, SumKind};

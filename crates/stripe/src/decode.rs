@@ -3,12 +3,10 @@
 use std::io::{self, Cursor, Read, Write};
 use std::ops::Range;
 
-use crate::chunks::Chunks;
 use crate::frame::{Frame, Held};
-use crate::pipeline;
 use crate::stripe::{Planner, StripeReader, frames};
 use crate::stripe_statistics::{StripeStatistics, indices};
-use crate::{DecodeReport, PoolError, Result, Settings, Source};
+use crate::{DecodeReport, PoolError, Result, Settings, Source, chunks::Chunks, pipeline};
 
 /// Bytes that a [`DecodedSource`] decodes at once, in whole stripes: one where that is longer.
 const WINDOW: u64 = 8 << 20;

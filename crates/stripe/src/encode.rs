@@ -5,11 +5,8 @@ use std::io::ErrorKind;
 use kiln_code::{Codec, Shape};
 use kiln_store::{Digest, DigestBuilder, Layout, ShardInfo, ShardWriter, StoreError, SumKind};
 
-use crate::frame::Frame;
-use crate::node::Part;
-use crate::pipeline;
 use crate::sinks::{ShardSink, ShardSinks, in_parallel};
-use crate::{PoolError, Result, Settings, Source};
+use crate::{PoolError, Result, Settings, Source, frame::Frame, node::Part, pipeline};
 
 /// Cut of an object into stripes.
 #[derive(Copy, Clone, Debug)]

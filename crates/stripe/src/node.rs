@@ -1,8 +1,6 @@
 //! Places that hold shards.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use kiln_store::{Backend, Capabilities, LockAnswer, LockAttempt, StoreError, WriteLock};
 

@@ -3,17 +3,15 @@
 //! The bytes are checked where they are taken out, stripe by stripe, as strictly as without a
 //! planner. What lies in gaps is never looked at.
 
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::{collections::VecDeque, ops::Range};
 
 use kiln_code::{CodeError, RepairPlan};
 use kiln_store::device::{Devices, ReadPlan};
 use kiln_store::{ReadCost, StoreError};
 
 use crate::choice::{Choice, ReadsReport};
-use crate::chunks::Chunks;
-use crate::windows::Windows;
+use crate::{chunks::Chunks, windows::Windows};
 
 /// Windows of one shard kept: workers are never farther apart than the frames in flight.
 const WINDOWS_KEPT: usize = 8;

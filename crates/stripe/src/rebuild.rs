@@ -1,18 +1,15 @@
 //! Rebuilding the chunks of some indices, stripe by stripe, for shards and for bare chunks; and the
 //! shards that are made of them.
 
-use kiln_store::device::Devices;
-use kiln_store::{Capability, Digest, ShardWriter, digest_of, valid_segments};
+use kiln_store::{Capability, Digest, ShardWriter, device::Devices, digest_of, valid_segments};
 
 use crate::chunks::{Chunks, Shards};
-use crate::frame::Frame;
-use crate::node::Part;
-use crate::pipeline;
-use crate::read_ahead::ReadAhead;
 use crate::sinks::{ShardSink, ShardSinks, in_parallel};
 use crate::stripe::{Planner, StripeReader, frames};
-use crate::stripe_statistics::StripeStatistics;
-use crate::{PoolError, Result, Settings};
+use crate::{
+    PoolError, Result, Settings, frame::Frame, node::Part, pipeline, read_ahead::ReadAhead,
+    stripe_statistics::StripeStatistics,
+};
 
 /// Request to rebuild chunks from others.
 pub struct Rebuild<'a> {

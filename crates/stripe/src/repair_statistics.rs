@@ -1,10 +1,7 @@
 //! Sums over the passes of a repair, and the report made of them.
 
-use crate::ReadsReport;
-use crate::chunks::Chunks;
-use crate::rebuild::received;
 use crate::stripe_statistics::{Findings, StripeStatistics, indices};
-use crate::{Moved, NodeLoad, RepairReport};
+use crate::{Moved, NodeLoad, ReadsReport, RepairReport, chunks::Chunks, rebuild::received};
 
 /// Sums over passes.
 #[derive(Debug, Default)]

@@ -4,9 +4,8 @@
 //! would cost as many rounds as it has helpers, with all devices but one idle. Threads that only
 //! wait are cheap, and their number is bounded for the whole process.
 
-use std::num::NonZeroUsize;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{num::NonZeroUsize, sync::OnceLock};
 
 use rayon_core::{ThreadPool, ThreadPoolBuilder};
 

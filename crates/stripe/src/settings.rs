@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use kiln_store::device::Devices;
 
-use crate::buffers::Buffers;
-use crate::hedge::Hedge;
-use crate::sequence::Sequence;
+use crate::{buffers::Buffers, hedge::Hedge, sequence::Sequence};
 
 /// Hears about progress, and may slow it down.
 ///

@@ -6,8 +6,7 @@ use std::thread::{self, Builder};
 
 use kiln_store::{Append, ShardWriter, StoreError};
 
-use crate::sequence::Sequence;
-use crate::{Result, Settings};
+use crate::{Result, Settings, sequence::Sequence};
 
 /// Bytes written between two syncs: what a power cut can cost at most, give or take.
 const SYNC_BYTES: u64 = 1 << 30;

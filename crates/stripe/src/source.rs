@@ -2,8 +2,7 @@
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom};
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::{os::unix::fs::MetadataExt, path::Path};
 
 /// Bytes to encode.
 pub trait Source: Read + Send {
@@ -131,8 +130,7 @@ impl<R: Read + Send> Source for StreamSource<R> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-    use std::time::Duration;
+    use std::{io::Write, time::Duration};
 
     use super::*;
 

@@ -3,23 +3,18 @@
 //! Decode, verify and repair all read by [`StripeReader`]. A chunk that cannot be read or fails
 //! its checksums is an erasure of that stripe only; the same shard may help in the next stripe.
 
-use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::{ops::Range, sync::Arc, time::Instant};
 
 use kiln_code::{CodeError, Codec, RepairPlan};
 use kiln_store::{ShardReader, StoreError};
 
-use crate::ReadsReport;
-use crate::chunks::Chunks;
 use crate::frame::{Arrived, Buffer, Frame, Hedged, Held};
-use crate::hedge::Hedge;
-use crate::read_ahead::ReadAhead;
-use crate::sequence::Sequence;
-use crate::{PoolError, Result, Settings};
-use crate::{pipeline, rounds};
+use crate::{
+    PoolError, ReadsReport, Result, Settings, chunks::Chunks, hedge::Hedge, pipeline,
+    read_ahead::ReadAhead, rounds, sequence::Sequence,
+};
 
 /// Frames for a pipeline over these chunks, with `spare` buffers more in each: as many as memory
 /// allows and can be in use at once.

@@ -2,9 +2,8 @@
 
 use kiln_code::RebuildMethod;
 
-use crate::ReadsReport;
 use crate::frame::{Cost, Frame};
-use crate::{Damage, MAX_DAMAGE_ENTRIES};
+use crate::{Damage, MAX_DAMAGE_ENTRIES, ReadsReport};
 
 /// Sums over stripes. Its size does not grow with the object's.
 #[derive(Debug, Default)]

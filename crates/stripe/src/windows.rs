@@ -1,8 +1,7 @@
 //! Windows of adjacent stripes: what they read of each shard, by what its device costs.
 
-use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
+use std::{collections::VecDeque, ops::Range};
 
 use kiln_store::device::{Combine, DeviceModel, Devices, ReadPlan};
 

@@ -1,7 +1,6 @@
 //! A simulated object store, for tests of places that neither append nor rename.
 
-use std::io;
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use kiln_store::{
     Append, Backend, Capabilities, Capability, Existing, Extensions, Locks, MemoryBackend, NewFile,

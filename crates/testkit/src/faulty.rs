@@ -1,8 +1,6 @@
 //! Faults on purpose: wraps any backend and makes it fail as a test says.
 
-use std::fmt::Debug;
-use std::io;
-use std::sync::Arc;
+use std::{fmt::Debug, io, sync::Arc};
 
 use kiln_store::backends::upload::by_rename;
 use kiln_store::{

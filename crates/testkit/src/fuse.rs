@@ -1,10 +1,8 @@
 //! Disks that fail at one moment of all that is done with them: the power goes, an operation
 //! fails, one of them is full or lost, or another writer comes in between.
 
-use std::fmt;
-use std::io::ErrorKind;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::{fmt, io::ErrorKind, sync::Arc};
 
 use kiln_store::{Backend, MemoryBackend, Operation};
 use parking_lot::Mutex;

@@ -15,8 +15,7 @@
 mod ring;
 mod writing;
 
-use std::fs::File;
-use std::io;
+use std::{fs::File, io};
 
 pub use writing::start_writing;
 

@@ -1,9 +1,6 @@
 //! The ring itself. All unsafe code is here: putting reads in, and waiting for what is in flight.
 
-use std::collections::VecDeque;
-use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd;
+use std::{collections::VecDeque, fs::File, io, os::fd::AsRawFd};
 
 use io_uring::{IoUring, opcode, types};
 

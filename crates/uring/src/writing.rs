@@ -1,8 +1,6 @@
 //! Writing out what the page cache has, before anybody waits for it.
 
-use std::fs::File;
-use std::io;
-use std::ops::Range;
+use std::{fs::File, io, ops::Range};
 
 /// Asks the system to begin writing these bytes of a file to its device, and does not wait: a
 /// later sync finds most of its work done. Nothing is durable by this, nor is the device's cache

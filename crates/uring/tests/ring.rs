@@ -1,7 +1,6 @@
 //! The ring against plain reads of the same file.
 
-use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::{io::Write, os::unix::fs::FileExt};
 
 use kiln_uring::{MAX_READ, Read, Ring};
 

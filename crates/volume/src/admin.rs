@@ -1,7 +1,6 @@
 //! Administration of volumes: describe, remove, resize, snapshots, clones, checks.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kiln_stripe::PoolError;
 use serde::Serialize;

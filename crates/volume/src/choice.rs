@@ -77,9 +77,8 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use crate::BLOCK;
-    use crate::record::Change;
     use crate::segment::{Freed, SegmentHead};
+    use crate::{BLOCK, record::Change};
 
     /// A volume without disks.
     struct Model<G> {

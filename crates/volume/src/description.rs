@@ -3,8 +3,7 @@
 use kiln_pool::{GetRequest, Key, PutRequest};
 use kiln_stripe::{PoolError, Silent, StreamSource};
 
-use crate::descriptor::Descriptor;
-use crate::{NAMES, Result, Rim, VolumeError};
+use crate::{NAMES, Result, Rim, VolumeError, descriptor::Descriptor};
 
 /// Description of a volume in the pool, and its identity.
 #[derive(Debug)]

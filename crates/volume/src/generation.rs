@@ -6,8 +6,7 @@
 //! what any other one is still about to acknowledge cannot be: its log was closed, or is named no
 //! more.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kiln_pool::Key;
 use kiln_pool::layout::{Candidate, place};
@@ -16,11 +15,9 @@ use kiln_stripe::names;
 
 use crate::description::{Held, swap};
 use crate::descriptor::{Descriptor, LogCopy};
-use crate::logs::Logs;
 use crate::record::{self, BatchId, Change, MAX_BLOCKS, MAX_ENTRIES, Trust};
-use crate::ring::Ring;
 use crate::state::{Buffer, State};
-use crate::{BLOCK, Result, Rim, VolumeError};
+use crate::{BLOCK, Result, Rim, VolumeError, logs::Logs, ring::Ring};
 
 /// The log that is written to.
 #[derive(Default)]

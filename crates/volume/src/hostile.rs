@@ -3,12 +3,10 @@
 
 use kiln_store::checksum;
 
-use crate::bytes::Fields;
-use crate::descriptor::Descriptor;
-use crate::map::PAGE;
-use crate::record::Trust;
-use crate::segment::SegmentHead;
-use crate::{BLOCK, checkpoint, record};
+use crate::{
+    BLOCK, bytes::Fields, checkpoint, descriptor::Descriptor, map::PAGE, record, record::Trust,
+    segment::SegmentHead,
+};
 
 /// Puts the checksum of `of` at a position, where both lie within.
 fn seal(bytes: &mut [u8], of: std::ops::Range<usize>, at: usize) {

@@ -2,13 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::Result;
 use crate::admin::{check_growth, check_snapshot, removable, there_is};
-use crate::descriptor::SnapshotEntry;
-use crate::kept::lock;
-use crate::open::pins;
-use crate::state::Stage;
-use crate::volume::Volume;
+use crate::{
+    Result, descriptor::SnapshotEntry, kept::lock, open::pins, state::Stage, volume::Volume,
+};
 
 impl Volume {
     /// Keeps the volume as it is now under a name, while it is written to.

@@ -1,8 +1,7 @@
 //! The copies of a volume's log, written side by side.
 
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
+use std::{sync::Arc, thread::JoinHandle};
 
 use kiln_store::{LogFile, StoreError};
 

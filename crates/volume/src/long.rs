@@ -4,21 +4,17 @@
 //! that it counts, and makes sure that this writer still is the one: the next process that opens
 //! the volume takes segments up to the last batch that is there.
 
-use std::collections::BTreeMap;
 use std::io::{self, Read};
-use std::sync::atomic::Ordering;
+use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use kiln_store::checksum;
 use kiln_stripe::{Settings, Silent, StreamSource};
 
-use crate::generation::Generation;
-use crate::kept::lock;
-use crate::record::EMPTY;
-use crate::ring::Room;
 use crate::segment::{Freed, SegmentHead, SegmentId};
-use crate::state::State;
 use crate::volume::{Op, Volume};
-use crate::{BLOCK, Result};
+use crate::{
+    BLOCK, Result, generation::Generation, kept::lock, record::EMPTY, ring::Room, state::State,
+};
 
 /// A write is long if it has at least this part of a segment's blocks.
 pub(crate) const PART: usize = 4;

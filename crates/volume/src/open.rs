@@ -1,7 +1,6 @@
 //! Making a volume, and opening one: from its checkpoint, its segments and its log.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use kiln_pool::GetRequest;
 use kiln_store::{MAX_LOG, ReadAt, StoreError};
@@ -11,12 +10,9 @@ use crate::checkpoint::{self, Checkpoint};
 use crate::description::{Held, look_up, name_of, swap};
 use crate::descriptor::{Descriptor, Era, LogCopy, check_sizes};
 use crate::generation::{begin, closed_name, trust_of};
-use crate::record::Trust;
 use crate::replay::{Batches, collect, hole};
 use crate::segment::{SegmentId, Stripes};
-use crate::state::State;
-use crate::volume::Volume;
-use crate::{Result, Rim, VolumeError, record};
+use crate::{Result, Rim, VolumeError, record, record::Trust, state::State, volume::Volume};
 
 /// Numbers that are looked for after the last segment that is there: more than were ever on their
 /// way at once.

@@ -6,8 +6,7 @@
 
 use std::time::Duration;
 
-use crate::choice::FILL;
-use crate::state::MAX_CLOSED;
+use crate::{choice::FILL, state::MAX_CLOSED};
 
 /// Cleaning takes all of the time when live blocks are so many percent of all.
 const URGENT: u64 = FILL - 6;

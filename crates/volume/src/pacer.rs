@@ -6,9 +6,8 @@ use std::time::{Duration, Instant};
 
 use kiln_stripe::Observer;
 
-use crate::Volume;
-use crate::kept::lock;
 use crate::pace::{self, Sealing};
+use crate::{Volume, kept::lock};
 
 /// Interval at which the end of a rest is looked for.
 const LOOK: Duration = Duration::from_millis(10);

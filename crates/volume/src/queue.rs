@@ -1,9 +1,8 @@
 //! Queue of clients' operations that are not taken up yet.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 

@@ -5,11 +5,8 @@ use std::sync::atomic::Ordering;
 use kiln_store::checksum;
 use kiln_stripe::Silent;
 
-use crate::kept::lock;
 use crate::map::{Location, Mapped};
-use crate::segment::SegmentId;
-use crate::volume::Parts;
-use crate::{BLOCK, Result, Volume, VolumeError};
+use crate::{BLOCK, Result, Volume, VolumeError, kept::lock, segment::SegmentId, volume::Parts};
 
 /// Retries of a read whose data was moved meanwhile.
 const RETRIES: usize = 20;

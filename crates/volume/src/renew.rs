@@ -1,14 +1,10 @@
 //! A writer goes on after a node of its log has failed or left, or learns that it is deposed.
 
-use std::collections::BTreeSet;
-use std::sync::atomic::Ordering;
+use std::{collections::BTreeSet, sync::atomic::Ordering};
 
-use crate::description::look_up;
 use crate::descriptor::{Descriptor, Era, LogCopy};
 use crate::generation::{Failed, Generation, begin, closed_name, trust_now};
-use crate::kept::lock;
-use crate::volume::Volume;
-use crate::{Result, VolumeError};
+use crate::{Result, VolumeError, description::look_up, kept::lock, volume::Volume};
 
 impl Volume {
     /// Copies of the log failed: goes on with a new one, on other nodes.

@@ -8,12 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use crate::BLOCK;
 use crate::checkpoint::{CheckpointHead, Referenced};
 use crate::map::{BlockMap, Location, Mapped};
-use crate::record::Change;
 use crate::ring::{Ring, Room};
 use crate::segment::{Freed, MAX_FREED, Origin, SegmentHead, SegmentId, Stripes};
+use crate::{BLOCK, record::Change};
 
 /// Closed buffers that may wait to be sealed; who writes more waits.
 pub(crate) const MAX_CLOSED: usize = 2;

@@ -1,16 +1,10 @@
 //! Long writes that follow each other: while one is on its way into the pool, so is the next.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, thread::ScopedJoinHandle, time::Duration};
 
-use crate::generation::Generation;
-use crate::kept::lock;
 use crate::long::{Long, PART};
 use crate::queue::{Batch, OwnedOp, Queue, TOGETHER};
-use crate::segment::SegmentHead;
-use crate::{BLOCK, Op, Volume};
+use crate::{BLOCK, Op, Volume, generation::Generation, kept::lock, segment::SegmentHead};
 
 /// Long writes on their way at a time: one encodes while another syncs.
 const UNDER_WAY: usize = 2;

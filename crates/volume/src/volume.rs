@@ -7,15 +7,12 @@ use std::time::Duration;
 use kiln_pool::OpenObject;
 use kiln_stripe::{PoolError, Silent};
 
-use crate::description::Held;
-use crate::generation::Generation;
 use crate::kept::{Kept, lock};
-use crate::opened::Opened;
 use crate::record::{self, BatchId, Change, MAX_BLOCKS, MAX_ENTRIES};
-use crate::ring::Room;
-use crate::segment::SegmentId;
-use crate::state::State;
-use crate::{BLOCK, Result, Rim, Statistics, VolumeError};
+use crate::{
+    BLOCK, Result, Rim, Statistics, VolumeError, description::Held, generation::Generation,
+    opened::Opened, ring::Room, segment::SegmentId, state::State,
+};
 
 /// Interval at which a waiting writer looks for room.
 const PAUSE: Duration = Duration::from_millis(50);

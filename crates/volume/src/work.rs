@@ -1,21 +1,16 @@
 //! Background work: sealing, cleaning, checkpoints, and removing what is not needed.
 
-use std::cell::Cell;
-use std::io::Read;
-use std::sync::atomic::Ordering;
+use std::{cell::Cell, io::Read, sync::atomic::Ordering};
 
 use kiln_stripe::{Observer, Silent, StreamSource};
 
-use crate::checkpoint::CheckpointReader;
-use crate::description::swap;
-use crate::descriptor::Descriptor;
 use crate::kept::{Kept, lock};
-use crate::map::BYTES_PER_BLOCK;
-use crate::reading::Wanted;
 use crate::segment::{SegmentHead, SegmentId};
 use crate::state::{Closed, Moving};
-use crate::volume::Volume;
-use crate::{BLOCK, DATA, Op, Result, VolumeError};
+use crate::{
+    BLOCK, DATA, Op, Result, VolumeError, checkpoint::CheckpointReader, description::swap,
+    descriptor::Descriptor, map::BYTES_PER_BLOCK, reading::Wanted, volume::Volume,
+};
 
 /// A checkpoint is due when so many times its own bytes were made into segments.
 const CHECKPOINT_EVERY: u64 = 32;

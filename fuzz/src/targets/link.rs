@@ -1,9 +1,7 @@
 //! The asking side of a connection against an agent that answers whatever it likes: no panic, every
 //! request is answered exactly once, and not by what was never asked.
 
-use std::collections::BTreeSet;
-use std::io::ErrorKind;
-use std::time::Duration;
+use std::{collections::BTreeSet, io::ErrorKind, time::Duration};
 
 use bytes::Bytes;
 use kiln_net::link::{Action, Event, Link, Request};

@@ -1,9 +1,7 @@
 //! One battery for every code: all loss patterns, exact matrices, bytes against the oracle.
 
-use crate::codes::codec;
 use crate::combinations::{combinations, others, sample};
-use crate::dag::At;
-use crate::{CODES, CodeError, Codec, RepairPlan, Shape, seed};
+use crate::{CODES, CodeError, Codec, RepairPlan, Shape, codes::codec, dag::At, seed};
 use kiln_gf::{Matrix, TemporalHint};
 
 /// Every row's codes that are small enough for exhaustive patterns; more of Clay's are below.

@@ -24,9 +24,7 @@
 use super::CodeFamily;
 use super::xor::{self, Equations, XorCode};
 use crate::dag::{At, Hint};
-use crate::order::LAYERS_MAX;
-use crate::spec::K_PLUS_M;
-use crate::{CodeError, CodeSpec, Shape};
+use crate::{CodeError, CodeSpec, Shape, order::LAYERS_MAX, spec::K_PLUS_M};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "butterfly",

@@ -3,8 +3,7 @@
 
 use super::CodeFamily;
 use super::xor::{self, Equations, XorCode};
-use crate::spec::K_PLUS_M;
-use crate::{CodeError, CodeSpec, Shape};
+use crate::{CodeError, CodeSpec, Shape, spec::K_PLUS_M};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "evenodd",

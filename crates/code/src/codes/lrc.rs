@@ -30,11 +30,9 @@
 //! matrix says. Chunks are numbered here as everywhere in kiln, data first, then the groups'
 //! parities, then the global ones; [`Code::mapping`] says which shard each is in Ceph.
 
-use super::scalar::ScalarCode;
-use super::{Choice, Code, CodeFamily, xor};
-use crate::profile::Profile;
+use super::{Choice, Code, CodeFamily, scalar::ScalarCode, xor};
 use crate::spec::{ChunkNumbers, Param, Words};
-use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape};
+use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape, profile::Profile};
 use kiln_gf::{Matrix, field, generator};
 use std::collections::BTreeSet;
 

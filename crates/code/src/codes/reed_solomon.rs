@@ -2,8 +2,7 @@
 
 use super::scalar::{self, ScalarCode};
 use super::{Choice, Code, CodeFamily};
-use crate::spec::K_PLUS_M;
-use crate::{CodeError, Dag, Shape};
+use crate::{CodeError, Dag, Shape, spec::K_PLUS_M};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "rs",

@@ -2,8 +2,7 @@
 
 use super::{Choice, Code, CodeFamily};
 use crate::dag::{At, DagBuilder, Hint};
-use crate::spec::ChunkNumbers;
-use crate::{CodeError, Dag, Shape};
+use crate::{CodeError, Dag, Shape, spec::ChunkNumbers};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "rep",

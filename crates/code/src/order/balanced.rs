@@ -14,8 +14,7 @@
 //!   others on the way back. Which value goes alone changes, so that no node is favoured.
 //! - *q = 2:* two digits at once, 00 on the way there, 01-11-10 on the way back.
 
-use super::smooth::smooth;
-use super::{Layers, Order, OrderKind, no_arguments};
+use super::{Layers, Order, OrderKind, no_arguments, smooth::smooth};
 use std::collections::BTreeMap;
 
 pub(super) const KIND: OrderKind = OrderKind {

@@ -1,9 +1,7 @@
 //! The paper's lemmas, theorems and tables, and what goes beyond them, against brute force.
 
-use super::recursive::cube_paths;
-use super::{Layers, Order, weights};
-use crate::combinations::combinations;
-use crate::{Codec, seed};
+use super::{Layers, Order, recursive::cube_paths, weights};
+use crate::{Codec, combinations::combinations, seed};
 use proptest::prelude::*;
 
 fn layers(k: usize, m: usize, q: usize) -> Layers {

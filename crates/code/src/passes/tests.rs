@@ -1,7 +1,6 @@
 //! The schedule of every XOR code against its DAG: exactly, by sets of inputs.
 
-use super::proof::prove;
-use super::{resident, share};
+use super::{proof::prove, resident, share};
 use crate::combinations::{others, sample};
 use crate::schedule::{Op, sums};
 use crate::{CODES, Codec, Dag, Shape};

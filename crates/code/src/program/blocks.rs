@@ -27,8 +27,7 @@ mod repeat;
 mod emit;
 
 use super::place::Places;
-use crate::dag::Step;
-use crate::{CodeError, Dag};
+use crate::{CodeError, Dag, dag::Step};
 use emit::Emitter;
 use group::{Group, Subexpression, group};
 use kiln_gf::{Buffers, Kernel, Product, ProgramSource, Unit};

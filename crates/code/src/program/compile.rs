@@ -1,8 +1,7 @@
 //! From DAG to operations: order of steps, slots of intermediate values.
 
 use super::place::Places;
-use crate::Dag;
-use crate::dag::Step;
+use crate::{Dag, dag::Step};
 use kiln_gf::{Call, Matrix, Unit};
 
 /// Parts of a program but for the prepared matrices. `Call::product` indexes the DAG's

@@ -4,8 +4,7 @@
 //! depend on it. So blocks are made of the DAG as it is in natural order, and the kernel program is
 //! told where each sub-chunk really lies.
 
-use crate::Dag;
-use crate::dag::At;
+use crate::{Dag, dag::At};
 
 /// A DAG whose chunks have their sub-chunks by layer, and where these lie among those of the chunk
 /// that are read, and among those that are computed; empty where they are by layer already.

@@ -4,9 +4,7 @@ use std::ops::Range;
 
 use kiln_code::Codec;
 use kiln_store::{BatchRead, ReadAt, ReadCost, StoreError, issued, read_ranges};
-use kiln_stripe::chunks::Chunks;
-use kiln_stripe::node::node_of;
-use kiln_stripe::{Damage, Node, PoolError, Result, names};
+use kiln_stripe::{Damage, Node, PoolError, Result, chunks::Chunks, names, node::node_of};
 
 use super::RawRequest;
 use crate::RepairRequest;

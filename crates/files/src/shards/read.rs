@@ -1,12 +1,10 @@
 //! Decode: shards become the object again.
 
-use std::io::Write;
-use std::ops::Range;
+use std::{io::Write, ops::Range};
 
 use kiln_store::DigestBuilder;
-use kiln_stripe::chunks::Shards;
 use kiln_stripe::decode::{decode_bytes, decode_stripes, report};
-use kiln_stripe::{DecodeReport, PoolError, Result, Settings};
+use kiln_stripe::{DecodeReport, PoolError, Result, Settings, chunks::Shards};
 
 use crate::ShardSet;
 

@@ -13,8 +13,7 @@ use kiln_stripe::scan::scan;
 use kiln_stripe::stripe_statistics::indices;
 use kiln_stripe::{Node, PoolError, RepairReport, Result, Settings, node};
 
-use crate::shards::verify::check_digests;
-use crate::{ShardSet, discover};
+use crate::{ShardSet, discover, shards::verify::check_digests};
 
 /// Request to repair.
 #[derive(Clone, Debug, Default)]

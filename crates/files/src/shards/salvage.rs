@@ -2,9 +2,8 @@
 
 mod solve;
 
-use std::io::Write;
-use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::{io::Write, ops::Range};
 
 use kiln_code::{Dag, Matrix};
 use kiln_stripe::chunks::Chunks;

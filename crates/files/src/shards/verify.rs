@@ -2,9 +2,8 @@
 
 use kiln_store::{ShardState, digest_of};
 use kiln_stripe::scan::{report, scan};
-use kiln_stripe::sinks::in_parallel;
 use kiln_stripe::stripe_statistics::{Findings, indices};
-use kiln_stripe::{Damage, Depth, PoolError, Result, Settings, VerifyReport};
+use kiln_stripe::{Damage, Depth, PoolError, Result, Settings, VerifyReport, sinks::in_parallel};
 
 use crate::ShardSet;
 

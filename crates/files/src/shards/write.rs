@@ -18,12 +18,11 @@ use self::prepare::{Start, prepare, remove_parts};
 pub use self::recode::recode;
 use kiln_stripe::encode::{check_unchanged, encode_shards};
 use kiln_stripe::geometry::{most_sub_chunk, stripe_memory};
-use kiln_stripe::names;
 use kiln_stripe::node::{Part, check_nodes, lock, node_of};
-use kiln_stripe::sinks::in_parallel;
 use kiln_stripe::{
     EncodeReport, Node, PoolError, Result, Settings, ShardPlace, Source, default_sub_chunk,
 };
+use kiln_stripe::{names, sinks::in_parallel};
 
 /// Request to encode.
 ///

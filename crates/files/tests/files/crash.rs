@@ -1,7 +1,6 @@
 //! Power cuts at sampled moments of encode and repair: a rerun always ends well.
 
-use std::io::ErrorKind;
-use std::sync::Arc;
+use std::{io::ErrorKind, sync::Arc};
 
 use kiln_files::{EncodeRequest, RepairRequest, discover, encode, recode, repair};
 use kiln_stripe::{Node, PoolError};

@@ -1,8 +1,7 @@
 //! Declarations of shards decide neither the time of a reader nor the memory it takes: time
 //! is counted in operations on the places.
 
-use std::os::unix::fs::FileExt;
-use std::sync::Arc;
+use std::{os::unix::fs::FileExt, sync::Arc};
 
 use kiln_files::{RepairRequest, decode, discover, repair, verify};
 use kiln_store::{Backend, FileBackend, MemoryBackend, ShardInfo, ShardReader, ShardWriter};

@@ -1,7 +1,6 @@
 //! Full disks, unwritable nodes, inputs that fail or change: nothing lost, nothing left behind.
 
-use std::io::ErrorKind;
-use std::sync::Arc;
+use std::{io::ErrorKind, sync::Arc};
 
 use kiln_files::{RepairRequest, discover, encode, repair};
 use kiln_stripe::{ErrorKind as Kind, Node, PoolError, Source};

@@ -2,16 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::access::Right;
 use crate::calls::{Call, checked_id, stubs};
 use crate::error::{Code, Result};
-use crate::lock;
-use crate::names;
-use crate::object::Conditions;
-use crate::record::VERSIONED;
-use crate::reply::Reply;
-use crate::times;
-use crate::xml::Writer;
+use crate::{
+    access::Right, lock, names, object::Conditions, record::VERSIONED, reply::Reply, times,
+    xml::Writer,
+};
 
 /// Most objects that are removed by one request.
 const MAX_DELETED: usize = 1000;

@@ -1,16 +1,13 @@
 //! Headers of objects: those that are kept, those that ask, those that answer.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
-use crate::calls::locks::with_lock;
 use crate::error::{Code, GateError, Result};
-use crate::multipart::check_number;
-use crate::object::Conditions;
 use crate::record::{Checksum, ObjectRecord};
-use crate::reply::Reply;
-use crate::request::Request;
-use crate::times;
+use crate::{
+    calls::locks::with_lock, multipart::check_number, object::Conditions, reply::Reply,
+    request::Request, times,
+};
 
 /// Headers that are kept with an object and given back.
 const KEPT: [&str; 6] = [

@@ -1,18 +1,14 @@
 //! Lists of objects and of uploads.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use crate::access::Right;
-use crate::calls::Call;
-use crate::calls::uploads::describe_upload;
 use crate::error::{Code, GateError, Result};
 use crate::listing::{Entry, ListRequest};
-use crate::record::ObjectRecord;
-use crate::reply::Reply;
 use crate::request::{Request, encoded};
-use crate::times;
-use crate::xml::Writer;
+use crate::{
+    access::Right, calls::Call, calls::uploads::describe_upload, record::ObjectRecord,
+    reply::Reply, times, xml::Writer,
+};
 
 /// Most entries of a page.
 const MAX_PAGE: u32 = 1000;

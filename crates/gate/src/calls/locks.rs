@@ -2,16 +2,10 @@
 
 use http::Method;
 
-use crate::access::Right;
 use crate::calls::{Call, not_allowed};
 use crate::error::{Code, GateError, Result};
-use crate::gate::now_ms;
-use crate::lock;
-use crate::object::Lock;
 use crate::record::{Mode, ObjectRecord, Retention};
-use crate::reply::Reply;
-use crate::times;
-use crate::xml::Writer;
+use crate::{access::Right, gate::now_ms, lock, object::Lock, reply::Reply, times, xml::Writer};
 
 const MODE: &str = "x-amz-object-lock-mode";
 const UNTIL: &str = "x-amz-object-lock-retain-until-date";

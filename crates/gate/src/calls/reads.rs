@@ -1,17 +1,14 @@
 //! Objects read.
 
-use std::io;
-use std::io::Write;
+use std::{io, io::Write};
 
 use kiln_stripe::PoolError;
 
 use crate::calls::{Call, heads, with_expiry, with_version};
 use crate::error::{Code, Result};
-use crate::gate::Seen;
 use crate::record::{BucketRecord, ObjectRecord};
 use crate::reply::{Answer, Client, Reply};
-use crate::times;
-use crate::xml::Writer;
+use crate::{gate::Seen, times, xml::Writer};
 
 /// Times that a read starts again because the object was replaced under it.
 const RETRIES: usize = 5;

@@ -3,15 +3,10 @@
 
 use http::Method;
 
-use crate::access::Right;
 use crate::calls::{Call, not_allowed, stubs, tags};
-use crate::cors;
 use crate::error::{Code, GateError, Result};
-use crate::lifecycle;
-use crate::lock;
-use crate::policy;
-use crate::reply::Reply;
 use crate::xml::{self, Writer};
+use crate::{access::Right, cors, lifecycle, lock, policy, reply::Reply};
 
 /// The subresources that have a document.
 pub(super) const NAMES: [&str; 6] =

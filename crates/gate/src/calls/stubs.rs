@@ -3,12 +3,9 @@
 
 use http::Method;
 
-use crate::access::Right;
 use crate::calls::{Call, not_allowed};
 use crate::error::{Code, GateError, Result};
-use crate::reply::Reply;
-use crate::request::Request;
-use crate::xml::Writer;
+use crate::{access::Right, reply::Reply, request::Request, xml::Writer};
 
 /// Words of a query that make it a request for something else than the object or bucket itself.
 const SUBRESOURCES: &str = "uploadId uploads delete attributes versions location versioning \

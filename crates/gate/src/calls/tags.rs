@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use http::Method;
 
-use crate::access::Right;
 use crate::calls::{Call, not_allowed, with_version};
 use crate::error::{Code, GateError, Result};
-use crate::reply::Reply;
 use crate::request::{Request, pairs};
 use crate::xml::{self, Writer};
+use crate::{access::Right, reply::Reply};
 
 /// Most tags of an object.
 const MAX_OBJECT: usize = 10;

@@ -1,17 +1,13 @@
 //! Uploads in parts.
 
-use crate::access::Right;
-use crate::calls::heads::with_checksum;
 use crate::calls::writes::{with_new, with_source};
 use crate::calls::{Call, heads};
 use crate::digest::{self, Kind};
 use crate::error::{Code, GateError, Result};
 use crate::multipart::{Expected, MAX_PARTS, NamedPart, UploadOf};
-use crate::payload::SEVERAL;
 use crate::record::{BucketRecord, Checksum, PartRecord, UploadRecord};
-use crate::reply::Reply;
-use crate::times;
 use crate::xml::{Element, Writer};
+use crate::{access::Right, calls::heads::with_checksum, payload::SEVERAL, reply::Reply, times};
 
 /// Most parts of a page.
 const MAX_PAGE: u32 = 1000;

@@ -1,16 +1,12 @@
 //! Objects put, copied and removed.
 
-use crate::access::Right;
 use crate::calls::{Call, checked_id, heads, stubs, tags, with_expiry};
-use crate::digest::Kind;
 use crate::error::{Code, GateError, Result};
-use crate::gate::Seen;
-use crate::object::NewObject;
 use crate::record::{BucketRecord, ObjectRecord, Versioning};
-use crate::reply::Reply;
-use crate::request::decoded;
-use crate::times;
-use crate::xml::Writer;
+use crate::{
+    access::Right, digest::Kind, gate::Seen, object::NewObject, reply::Reply, request::decoded,
+    times, xml::Writer,
+};
 
 /// Most bytes of a copy.
 const MAX_COPY: u64 = 5 << 30;

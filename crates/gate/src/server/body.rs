@@ -1,8 +1,7 @@
 //! Bodies of answers.
 
-use std::io;
-use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::{io, pin::Pin};
 
 use bytes::Bytes;
 use http_body::{Frame, SizeHint};

@@ -1,16 +1,13 @@
 //! The two ways between a connection and the thread that serves its request.
 
 use std::io::{self, BufRead, Read, Write};
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use bytes::{Buf, Bytes, BytesMut};
 use http_body::Body as _;
 use hyper::body::Incoming;
-use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
 use crate::reply::{Client, Reply};
 use crate::server::body::Body;

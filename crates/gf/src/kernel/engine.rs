@@ -1,8 +1,6 @@
 //! Implementation of kernels: the part of [`Kernel`](super::Kernel) that other crates cannot reach.
 
-use std::fmt::Debug;
-use std::ops::Range;
-use std::sync::Arc;
+use std::{fmt::Debug, ops::Range, sync::Arc};
 
 use crate::block::{Block, Side};
 

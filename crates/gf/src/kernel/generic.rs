@@ -5,8 +5,7 @@
 
 use std::ptr;
 
-use super::engine::Pass;
-use super::fetch::prefetch;
+use super::{engine::Pass, fetch::prefetch};
 
 /// Distance at which loops fetch their sources ahead where data is in memory.
 const AHEAD: usize = 512;

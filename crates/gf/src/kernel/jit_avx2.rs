@@ -6,16 +6,12 @@
 
 use std::sync::Arc;
 
-use super::Kernel;
 use super::avx2::{self, Avx2};
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
-use super::jit::matrix::MatrixCode;
-use super::jit::target::Target;
-use super::jit::x86::X86;
 use super::jit::x86::avx2::{LINES, PRODUCTS, SUMS, tables};
 use super::jit::{self, call::BlockCode, pages};
-use crate::block::Block;
-use crate::tuning::Fetch;
+use super::{Kernel, jit::matrix::MatrixCode, jit::target::Target, jit::x86::X86};
+use crate::{block::Block, tuning::Fetch};
 
 /// A value of this type proves that the CPU has AVX2.
 #[derive(Debug)]

@@ -10,15 +10,12 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::avx512::WIDTH;
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
 use super::jit::pages::{self, Pages};
-use super::jit::target::Target;
 use super::jit::x86::{X86, avx512, emit};
 use super::jit::{self, call::BlockCode};
-use super::{Kernel, gfni};
-use crate::block::Block;
-use crate::tuning::Fetch;
+use super::{Kernel, avx512::WIDTH, gfni, jit::target::Target};
+use crate::{block::Block, tuning::Fetch};
 
 /// A value of this type proves that the CPU has GFNI, AVX-512F and AVX-512BW.
 #[derive(Debug)]

@@ -5,15 +5,12 @@
 use std::arch::is_aarch64_feature_detected;
 use std::sync::{Arc, OnceLock};
 
-use super::Kernel;
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
-use super::jit::arm::Arm;
 use super::jit::arm::neon::{MATRIX, Neon as Registers, PRODUCTS, SUMS, tables};
-use super::jit::matrix::MatrixCode;
 use super::jit::{self, call::BlockCode, pages};
 use super::neon::{self, Neon};
-use crate::block::Block;
-use crate::tuning::Fetch;
+use super::{Kernel, jit::arm::Arm, jit::matrix::MatrixCode};
+use crate::{block::Block, tuning::Fetch};
 
 /// Values of this type prove that the CPU has NEON, and FEAT_SHA3 where `three` says so.
 #[derive(Debug)]

@@ -4,9 +4,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::kernel::Kernel;
 use crate::kernel::engine::{Pass, PassCode, Shape};
-use crate::{AlignedBuf, GfError, Matrix};
+use crate::{AlignedBuf, GfError, Matrix, kernel::Kernel};
 
 /// Bytes of sources that should stay in the L2 cache while several passes read them.
 const STRIP_BYTES: usize = 256 * 1024;

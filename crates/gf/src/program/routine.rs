@@ -4,10 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use crate::block::{Block, Factor, Op, Value};
-use crate::field::MUL;
-use crate::kernel::Kernel;
 use crate::kernel::engine::{Addressing, BlockCode, CodeVariant, Job};
-use crate::{AlignedBuf, GfError};
+use crate::{AlignedBuf, GfError, field::MUL, kernel::Kernel};
 
 /// Bytes of work after which code is made.
 const WORTH_CODE: usize = if cfg!(test) { 1 } else { 16 << 10 };

@@ -1,7 +1,6 @@
 //! Walking through the buffers of a run, slice by slice.
 
-use std::ops::Range;
-use std::ptr;
+use std::{ops::Range, ptr};
 
 use smallvec::{SmallVec, smallvec};
 

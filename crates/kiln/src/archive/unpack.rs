@@ -1,22 +1,18 @@
 //! An archive as the output of a decode: unpacked beside the final place, which it takes when all
 //! of it is there.
 
-use std::ffi::OsStr;
-use std::fs;
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
-use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
+use std::{
+    ffi::OsStr, fs, os::unix::ffi::OsStrExt, os::unix::fs::DirBuilderExt, thread::JoinHandle,
+};
 
 use tar::{Archive, Entry, EntryType};
 
 use super::TIME;
-use crate::exit::Failure;
-use crate::names::output_part;
-use crate::setup::kept::Kept;
 use crate::setup::{Output, OutputTree};
+use crate::{exit::Failure, names::output_part, setup::kept::Kept};
 
 /// Unpacks what is written to it.
 pub struct Unpacking {

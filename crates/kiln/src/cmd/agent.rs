@@ -1,20 +1,16 @@
 //! `kiln agent`
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::Args;
-use kiln_net::agent::Limits;
-use kiln_net::{AgentSetup, ClusterKey, DEFAULT_PORT, serve};
+use kiln_net::{AgentSetup, ClusterKey, DEFAULT_PORT, agent::Limits, serve};
 use kiln_store::Backend;
 use kiln_stripe::names;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::fields;
-use crate::monitor::Monitor;
 use crate::print::{Stream, is_null};
 use crate::setup::{AgentParts, Setup, fresh_run};
+use crate::{args::with_exit_codes, fields, monitor::Monitor};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -5,11 +5,10 @@ mod compare;
 use clap::Args;
 use kiln_code::{CODES, Codec};
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::fields;
 use crate::print::{is_null, wrapped};
 use crate::setup::{self, Setup};
+use crate::{args::with_exit_codes, fields};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,10 +3,8 @@
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::Stream;
-use crate::setup::Setup;
+use crate::{args::with_exit_codes, print::Stream, setup::Setup};
 
 const EXAMPLES: &str = "\
 Examples:

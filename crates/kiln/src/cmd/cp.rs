@@ -6,11 +6,8 @@ use std::path::Path;
 use clap::Args;
 use kiln_stripe::PoolError;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::names::MARK;
 use crate::setup::{OutputTree, PoolFlags, Setup, local, moment};
-use crate::transfer::attributes::Entry;
 use crate::transfer::get::{
     Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
 };
@@ -19,6 +16,7 @@ use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::raw_names::path_of;
 use crate::transfer::{Report, Transfer, name_of_file};
+use crate::{args::with_exit_codes, names::MARK, transfer::attributes::Entry};
 
 const EXAMPLES: &str = "\
 Examples:

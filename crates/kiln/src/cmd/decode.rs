@@ -1,25 +1,20 @@
 //! `kiln decode`
 
-use std::io::Write;
-use std::ops::Range;
-use std::path::PathBuf;
+use std::{io::Write, ops::Range, path::PathBuf};
 
 use clap::Args;
-use kiln_files::raw::decode_raw;
-use kiln_files::{Missing, Salvaged, discover, discover_any};
+use kiln_files::{Missing, Salvaged, discover, discover_any, raw::decode_raw};
 use kiln_stripe::{DecodeReport, Observer};
 use serde::Serialize;
 
-use crate::archive::Unpacking;
 use crate::args::{byte_range, with_exit_codes};
-use crate::cmd::multi_object;
 use crate::exit::{Exit, Failure};
-use crate::lists;
 use crate::print::{Stream, count, damages, pace, worked_around};
 use crate::setup::{
     Folders, Output, OutputTarget, OutputTree, RawFlags, RawSetup, ReadFlags, Setup, local,
 };
 use crate::sizes;
+use crate::{archive::Unpacking, cmd::multi_object, lists};
 
 const EXAMPLES: &str = "\
 Examples:

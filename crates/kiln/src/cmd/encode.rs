@@ -11,12 +11,11 @@ use kiln_stripe::{EncodeReport, Observer, Source, StreamSource};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::archive::Packed;
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{count, pace};
 use crate::setup::{self, Folders, Format, Setup, as_private_as, local};
-use crate::sizes;
+use crate::{archive::Packed, sizes};
 
 const EXAMPLES: &str = "\
 Examples:

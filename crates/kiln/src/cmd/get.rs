@@ -1,8 +1,7 @@
 //! `kiln get`
 
-use std::cell::Cell;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::{cell::Cell, ops::Range};
 
 use clap::Args;
 use kiln_folders::attributes_in;
@@ -14,10 +13,9 @@ use kiln_stripe::{Observer, PoolError};
 
 use crate::args::{byte_range, in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::lists::named;
 use crate::print::{Stream, damages, one_line, pace, worked_around};
 use crate::setup::{Output, OutputTarget, PoolFlags, Setup, fresh_run, moment};
-use crate::sizes;
+use crate::{lists::named, sizes};
 
 const EXAMPLES: &str = "\
 Examples:

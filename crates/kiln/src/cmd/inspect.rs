@@ -9,12 +9,9 @@ use kiln_store::{FileBackend, ReadMode, ShardReader, ShardState};
 use kiln_stripe::{PoolError, SetReport};
 use serde::Serialize;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::fields;
-use crate::print::table;
 use crate::setup::{Folders, Setup, local};
-use crate::sizes;
+use crate::{args::with_exit_codes, fields, print::table, sizes};
 
 const EXAMPLES: &str = "\
 Examples:

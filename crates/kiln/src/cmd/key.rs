@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use kiln_net::ClusterKey;
-use kiln_net::agent::PeerRole;
+use kiln_net::{ClusterKey, agent::PeerRole};
 use serde::Serialize;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::print::Stream;
-use crate::setup::Setup;
+use crate::{args::with_exit_codes, print::Stream, setup::Setup};
 
 const EXAMPLES: &str = "\
 Examples:

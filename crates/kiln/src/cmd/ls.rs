@@ -11,8 +11,7 @@ use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{date, one_line};
 use crate::setup::{PoolFlags, Setup, moment};
-use crate::sizes;
-use crate::transfer::is_internal;
+use crate::{sizes, transfer::is_internal};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,8 +1,7 @@
 //! All objects below some folders: what verify, decode and repair do with `--all`.
 
-use std::cell::Cell;
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::{cell::Cell, collections::BTreeSet};
 
 use kiln_files::object_names;
 use kiln_store::ReadMode;

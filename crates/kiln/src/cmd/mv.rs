@@ -9,13 +9,11 @@ use kiln_stripe::PoolError;
 
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::fields;
-use crate::print::count;
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::local_tree::{joined, split};
-use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::{self, Transfer, refuse_reserved};
+use crate::{fields, print::count, transfer::pool_tree::PoolTree};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,21 +1,18 @@
 //! `kiln nbd`
 
-use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{os::unix::net::UnixListener, sync::Arc};
 
 use clap::Args;
 use kiln_nbd::{About, Change, Errno, Export, Listener, Server};
 use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
 
 use crate::args::{size, with_exit_codes};
-use crate::cmd::agent;
 use crate::exit::{Exit, Failure};
-use crate::fields;
 use crate::monitor::{Metrics, Monitor};
 use crate::print::{Stream, is_null, warning_line};
 use crate::setup::{PoolFlags, Setup, listener, volumes};
-use crate::sizes;
+use crate::{cmd::agent, fields, sizes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -238,8 +235,7 @@ impl Drop for SocketFile {
 
 /// Removes the socket of a server that was killed.
 fn remove_dead_socket(path: &Path) -> std::io::Result<()> {
-    use std::os::unix::fs::FileTypeExt;
-    use std::os::unix::net::UnixStream;
+    use std::{os::unix::fs::FileTypeExt, os::unix::net::UnixStream};
     let Ok(found) = std::fs::symlink_metadata(path) else { return Ok(()) };
     if found.file_type().is_socket() && UnixStream::connect(path).is_err() {
         return std::fs::remove_file(path);

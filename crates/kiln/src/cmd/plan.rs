@@ -15,11 +15,9 @@ use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::fields;
 use crate::lists::{self, Indices};
-use crate::print::table;
 use crate::setup::{self, Setup};
-use crate::sizes;
+use crate::{fields, print::table, sizes};
 
 const EXAMPLES: &str = "\
 Examples:

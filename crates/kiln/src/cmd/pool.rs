@@ -15,25 +15,19 @@ mod seal;
 mod rekey;
 mod undelete;
 
-use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt as _;
-use std::sync::Arc;
+use std::{collections::BTreeMap, os::unix::fs::MetadataExt as _, sync::Arc};
 
 use clap::{Args, Subcommand};
-use kiln_net::Address;
-use kiln_net::agent::PeerRole;
+use kiln_net::{Address, agent::PeerRole};
 use kiln_pool::{NodeConfig, PoolConfig};
 use kiln_recovery::OnDemand;
 use kiln_store::Location;
 
 pub use recode::recode_by_tier;
 
-use crate::args::with_exit_codes;
-use crate::cmd::repair::recover;
-use crate::cmd::status;
 use crate::exit::{Exit, Failure};
-use crate::print::count;
 use crate::setup::{PoolFlags, Setup};
+use crate::{args::with_exit_codes, cmd::repair::recover, cmd::status, print::count};
 
 const EXAMPLES: &str = "\
 Examples:

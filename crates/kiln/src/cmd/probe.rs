@@ -1,7 +1,6 @@
 //! `kiln probe`
 
-use std::path::PathBuf;
-use std::time::Instant;
+use std::{path::PathBuf, time::Instant};
 
 use clap::Args;
 use kiln_store::device::fit::{Sample, fit};

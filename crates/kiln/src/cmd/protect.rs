@@ -1,22 +1,17 @@
 //! `kiln protect`
 
-use std::ffi::OsStr;
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use std::{ffi::OsStr, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 
 use clap::Args;
 use kiln_protect::{Check, Geometry, ProtectError, Report, Update, Watch, check, protect};
 use kiln_stripe::Observer;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
 use crate::interrupt::{keep, remove_when_interrupted};
 use crate::print::{count, one_line, pace};
-use crate::setup::Setup;
-use crate::sizes;
+use crate::{args::with_exit_codes, setup::Setup, sizes};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -12,9 +12,7 @@ use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
 use crate::print::{one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, input, local, now_ms};
-use crate::sizes;
-use crate::transfer::raw_names::to_pool;
-use crate::transfer::refuse_reserved;
+use crate::{sizes, transfer::raw_names::to_pool, transfer::refuse_reserved};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -8,12 +8,10 @@ use kiln_store::ReadMode;
 use kiln_stripe::PoolError;
 use uuid::Uuid;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::fields;
 use crate::print::{count, is_null, pace};
 use crate::setup::{self, Folders, Setup};
-use crate::sizes;
+use crate::{args::with_exit_codes, fields, sizes};
 
 const EXAMPLES: &str = "\
 Examples:

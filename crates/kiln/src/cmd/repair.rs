@@ -3,23 +3,19 @@
 mod costs;
 mod pool_repair;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::Args;
-use kiln_files::raw::repair_raw;
-use kiln_files::{RepairRequest, discover};
+use kiln_files::{RepairRequest, discover, raw::repair_raw};
 use kiln_store::ReadMode;
 use kiln_stripe::RepairReport;
 
 use self::costs::{Costs, Priced, price};
-use crate::args::with_exit_codes;
-use crate::cmd::multi_object;
 use crate::exit::{Exit, Failure};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, damages, pace, table};
 use crate::setup::{self, Folders, Format, PoolFlags, Prices, RawFlags, ReadFlags, Setup, device};
-use crate::sizes;
+use crate::{args::with_exit_codes, cmd::multi_object, sizes};
 
 pub use pool_repair::{recover, show as show_recovery};
 

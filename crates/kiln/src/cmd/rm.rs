@@ -8,10 +8,8 @@ use kiln_stripe::{Observer, PoolError};
 
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::fields;
-use crate::print::count;
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run, now_ms};
-use crate::transfer::refuse_reserved;
+use crate::{fields, print::count, transfer::refuse_reserved};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,11 +7,10 @@ use clap::{Args, Subcommand};
 use kiln_gate::{AccessKey, Right};
 use serde::Serialize;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::fields;
 use crate::print::{date, is_null, one_line};
 use crate::setup::{PoolFlags, Setup, buckets};
+use crate::{args::with_exit_codes, fields};
 
 const EXAMPLES: &str = "\
 Examples:

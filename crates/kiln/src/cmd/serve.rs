@@ -1,19 +1,16 @@
 //! `kiln serve`
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::{path::PathBuf, sync::Arc};
 
 use clap::{Args, Subcommand};
 use kiln_gate::{Counts, Limits, Server};
 use kiln_stripe::HedgeCounts;
 
-use crate::args::with_exit_codes;
-use crate::cmd::agent;
 use crate::exit::{Exit, Failure};
-use crate::fields;
 use crate::monitor::{MetricFamily, Metrics, Monitor};
 use crate::print::{is_null, warning_line};
 use crate::setup::{PoolFlags, Setup, buckets, listener};
+use crate::{args::with_exit_codes, cmd::agent, fields};
 
 const EXAMPLES: &str = "\
 Examples:

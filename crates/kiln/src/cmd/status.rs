@@ -9,12 +9,10 @@ use kiln_stripe::{Observer, PoolError};
 use kiln_volume::LogReport;
 use serde::Serialize;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::names::lock;
 use crate::print::{INCOMPLETE, count, more_losses, table};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
-use crate::{sizes, volume_logs};
+use crate::{args::with_exit_codes, names::lock, sizes, volume_logs};
 
 /// Time in which a put gives its shards a manifest, and a removal deletes it: ample.
 const MOMENT: Duration = Duration::from_millis(500);

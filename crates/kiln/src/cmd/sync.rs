@@ -9,11 +9,9 @@ use std::path::Path;
 use clap::Args;
 use kiln_stripe::PoolError;
 
-use crate::args::with_exit_codes;
 use crate::exit::{Exit, Failure};
-use crate::names::MARK;
 use crate::setup::{PoolFlags, Setup, local};
-use crate::transfer::Transfer;
+use crate::{args::with_exit_codes, names::MARK, transfer::Transfer};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,17 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use kiln_files::discover;
-use kiln_files::raw::verify_raw;
+use kiln_files::{discover, raw::verify_raw};
 use kiln_stripe::{Depth, VerifyReport};
 
-use crate::args::with_exit_codes;
-use crate::cmd::multi_object;
 use crate::exit::{Exit, Failure};
-use crate::lists;
 use crate::print::{count, damages, pace};
 use crate::setup::{Folders, RawFlags, ReadFlags, Setup};
-use crate::sizes;
+use crate::{args::with_exit_codes, cmd::multi_object, lists, sizes};
 
 const EXAMPLES: &str = "\
 Examples:

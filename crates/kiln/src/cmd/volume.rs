@@ -11,10 +11,9 @@ use kiln_volume::{
 
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure};
-use crate::fields;
 use crate::print::{count, is_null, one_line, table};
 use crate::setup::{Confirm, PoolFlags, Setup, volumes};
-use crate::sizes;
+use crate::{fields, sizes};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,18 +2,15 @@
 //! and no request changes anything.
 
 use std::collections::{HashMap, VecDeque};
-use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use std::{future::Future, sync::Arc};
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use base64::{Engine, engine::general_purpose::STANDARD};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpListener;
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::timeout;
+use tokio::{net::TcpListener, time::timeout};
 use tokio_rustls::TlsAcceptor;
 
 use kiln_net::{ClusterKey, NetError, NetOperation, Result};

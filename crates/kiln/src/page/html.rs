@@ -1,14 +1,11 @@
 //! The page as HTML: `page.html` with the values of a view. All of them are escaped.
 
 use kiln_recovery::NodeLoad;
-use minijinja::value::Serde;
-use minijinja::{Environment, Error, Value, context};
+use minijinja::{Environment, Error, Value, context, value::Serde};
 
 use super::{View, status};
-use crate::plan_picture::of_plan;
 use crate::print::{count, date, more_losses};
-use crate::volume_logs::nodes;
-use crate::{lists, sizes, times};
+use crate::{lists, plan_picture::of_plan, sizes, times, volume_logs::nodes};
 
 /// Returns the whole page.
 pub fn page(view: &View) -> String {

@@ -4,8 +4,7 @@ use kiln_pool::{NodeStatus, PoolStatus};
 use kiln_recovery::NodeLoad;
 use kiln_volume::LogReport;
 
-use super::View;
-use super::logs::LogsSeen;
+use super::{View, logs::LogsSeen};
 use crate::monitor::{Metric, MetricFamily, Metrics};
 
 /// All metrics, in the text format. What is not known yet is left out.

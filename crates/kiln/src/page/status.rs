@@ -7,8 +7,7 @@ use kiln_recovery::RecoveryState;
 use kiln_volume::LogReport;
 use serde::Serialize;
 
-use super::View;
-use super::logs::LogsSeen;
+use super::{View, logs::LogsSeen};
 
 /// The document.
 #[derive(Serialize)]

@@ -4,10 +4,8 @@ use kiln_gate::Gate;
 use kiln_pool::Index;
 use kiln_stripe::PoolError;
 
-use crate::exit::Failure;
-use crate::names;
-use crate::setup::volumes::of_pool;
 use crate::setup::{PoolFlags, Setup};
+use crate::{exit::Failure, names, setup::volumes::of_pool};
 
 /// Opens the pool for one change or look.
 pub fn gate(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {

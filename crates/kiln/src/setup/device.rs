@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use kiln_store::Location;
 use kiln_store::device::{DeviceModel, Devices};
 
-use crate::exit::Failure;
-use crate::names::DEVICE_MODEL;
+use crate::{exit::Failure, names::DEVICE_MODEL};
 
 /// No model is longer.
 const MODEL_BYTES_MAX: u64 = 1 << 16;

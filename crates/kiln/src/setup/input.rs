@@ -1,8 +1,7 @@
 //! Files of this machine as input.
 
-use std::fs::File;
 use std::io::{self, Cursor, Read};
-use std::path::Path;
+use std::{fs::File, path::Path};
 
 use kiln_stripe::{FileSource, Source, StreamSource};
 

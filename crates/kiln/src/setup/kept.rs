@@ -1,13 +1,10 @@
 //! Metadata of outputs: modes, times, owners and extended attributes, as far as the system and its
 //! file system take them.
 
-use std::collections::BTreeMap;
 use std::fs::{File, FileTimes, Permissions};
-use std::io;
 use std::os::unix::fs::{PermissionsExt, fchown};
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
-use std::time::SystemTime;
+use std::{collections::BTreeMap, io, path::Path, time::SystemTime};
 
 use rustix::fs::{XattrFlags, flistxattr, fremovexattr, fsetxattr, lgetxattr, llistxattr};
 use rustix::io::Errno;

@@ -1,16 +1,12 @@
 //! The file that tells a running coordinator how much traffic repairs may make.
 
-use std::fs;
-use std::io::Read;
-use std::path::PathBuf;
+use std::{fs, io::Read, path::PathBuf};
 
 use kiln_recovery::RateLimits;
 use kiln_stripe::Observer;
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Failure;
-use crate::setup::write_file;
-use crate::sizes;
+use crate::{exit::Failure, setup::write_file, sizes};
 
 /// Most bytes of the file.
 const MOST: u64 = 4096;

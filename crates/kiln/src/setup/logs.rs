@@ -9,8 +9,7 @@ use kiln_stripe::{Observer, PoolError};
 use kiln_volume::{LogCheck, LogCopyState, LogReport, NAMES, Rim, Volume, VolumeError, volume_of};
 
 use super::{Setup, volumes};
-use crate::exit::Failure;
-use crate::volume_logs::Tended;
+use crate::{exit::Failure, volume_logs::Tended};
 
 /// Time for servers of volumes to learn of a new key: several times what they take.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -1,24 +1,19 @@
 //! Places as users write them, opened: for shards, for pools and for agents.
 
-use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{collections::BTreeSet, fs::File, io, sync::Arc};
 
 use kiln_net::{Address, Agents, SERVED};
 use kiln_pool::NodeConfig;
-use kiln_remote::hdfs::Folders as HdfsFolders;
-use kiln_remote::s3::Buckets;
+use kiln_remote::{hdfs::Folders as HdfsFolders, s3::Buckets};
 use kiln_store::{
     Absent, BACKENDS, Backend, BackendKind, Capabilities, Capability, Location, Opening,
     PacedBackend, ReadMode, StagedBackend, StoreError, open_place,
 };
 use kiln_stripe::{Node, names};
 
-use crate::exit::Failure;
-use crate::names::MARK;
 use crate::setup::{Setup, as_private_as, for_owner_alone, need_resources};
+use crate::{exit::Failure, names::MARK};
 
 /// The program's table of all kinds of places.
 fn kinds(agents: &dyn BackendKind) -> Vec<&dyn BackendKind> {

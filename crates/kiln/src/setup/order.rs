@@ -3,8 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use kiln_code::order::ORDERS;
-use kiln_code::{CodeSpec, Codec, Order};
+use kiln_code::{CodeSpec, Codec, Order, order::ORDERS};
 
 use crate::exit::Failure;
 

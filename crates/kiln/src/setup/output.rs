@@ -12,15 +12,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, statat, unli
 use rustix::io::Errno;
 use uuid::Uuid;
 
-use super::kept::Kept;
-use super::local;
 use super::output_tree::{OutputTree, Slot, slot_of, sync_folder};
-use super::permissions::output_mode;
-use super::sparse_output::SparseFile;
-use crate::exit::Failure;
+use super::{kept::Kept, local, permissions::output_mode, sparse_output::SparseFile};
 use crate::interrupt::{keep, remove_when_interrupted};
-use crate::names::output_part;
 use crate::print::{data_goes_to_stdout, warning_line};
+use crate::{exit::Failure, names::output_part};
 
 /// Small last stripes would otherwise become small writes.
 const BUFFER: usize = 1 << 20;

@@ -1,9 +1,7 @@
 //! Outputs that are written together: one sync for all of their bytes, one for all of their names.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::{io, os::unix::fs::MetadataExt, path::PathBuf};
 
 use kiln_store::FileSystem;
 
@@ -84,8 +82,7 @@ fn again(end: &io::Result<()>) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::io::Write;
+    use std::{fs, io::Write};
 
     use super::*;
     use crate::setup::OutputTarget;

@@ -3,12 +3,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Permissions};
-use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path, PathBuf};
-use std::sync::Arc;
+use std::{io, os::unix::ffi::OsStringExt, os::unix::fs::PermissionsExt, sync::Arc};
 
 use rustix::fs::{
     AtFlags, Gid, Mode, OFlags, Uid, chownat, linkat, mkdirat, openat, readlinkat, renameat,
@@ -270,8 +267,7 @@ pub fn is_plain(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::os::unix::fs::symlink;
+    use std::{fs, os::unix::fs::symlink};
 
     use super::*;
 

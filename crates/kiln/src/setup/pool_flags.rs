@@ -1,11 +1,9 @@
 //! The pool that a command works on.
 
-use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions};
-use std::io::Read;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{collections::BTreeSet, io::Read, os::unix::ffi::OsStrExt};
 
 use clap::Args;
 use kiln_pool::{Index, Membership, NodeConfig, Pool, PoolConfig};

@@ -1,16 +1,13 @@
 //! Files with the keys of sealed and of encrypted pools.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::{io::Write, os::unix::fs::OpenOptionsExt};
 
 use kiln_pool::{PoolKeys, random};
 
 use super::pool_flags::{PoolFlags, read_text};
-use crate::exit::Failure;
-use crate::names;
-use crate::setup::variable;
+use crate::{exit::Failure, names, setup::variable};
 
 /// Most bytes of a key's file.
 const MAX_KEY: u64 = 1 << 16;

@@ -1,7 +1,6 @@
 //! Prices of requests and bytes where shards are, as a person wrote them down.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::{collections::BTreeMap, path::Path};
 
 use kiln_recovery::NodePrice;
 use kiln_store::device::{Combine, DeviceModel, Devices};

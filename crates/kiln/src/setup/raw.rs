@@ -4,9 +4,7 @@ use clap::{Args, ValueEnum};
 use kiln_code::Codec;
 use kiln_files::raw::RawRequest;
 
-use crate::args::size;
-use crate::exit::Failure;
-use crate::setup;
+use crate::{args::size, exit::Failure, setup};
 
 /// Formats of shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

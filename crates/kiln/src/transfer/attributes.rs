@@ -1,17 +1,12 @@
 //! Metadata of files beside their bytes, kept in a pool: one object for each folder
 //! that was copied, with modes, times, symbolic links and the folders in it.
 
-use std::collections::BTreeMap;
-use std::fs::Metadata;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
+use std::{collections::BTreeMap, fs::Metadata, os::unix::fs::MetadataExt, path::Path};
 
 use kiln_folders::attributes_in;
-use kiln_pool::layout::MAX_NAME;
-use kiln_pool::{GetRequest, Pool};
-use kiln_stripe::names::hex;
-use kiln_stripe::{PoolError, Settings};
+use kiln_pool::{GetRequest, Pool, layout::MAX_NAME};
+use kiln_stripe::{PoolError, Settings, names::hex};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::Failure;

@@ -1,17 +1,13 @@
 //! Objects copied within a pool, and what a sync keeps of what it replaces.
 
-use std::collections::BTreeMap;
-use std::io;
-use std::thread::Builder;
+use std::{collections::BTreeMap, io, thread::Builder};
 
 use kiln_folders::{Folders, folders_of};
 use kiln_pool::{GetRequest, PutReport, PutRequest};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
-use super::attributes::Entry;
 use super::put::{Entries, add_entry};
-use super::raw_names::path_of;
-use super::{Report, Transfer};
+use super::{Report, Transfer, attributes::Entry, raw_names::path_of};
 use crate::exit::Failure;
 use crate::setup::{OutputTree, fresh_run, now_ms};
 

@@ -1,16 +1,13 @@
 //! A folder of this machine, as it goes into a pool.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fs;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::{fs, os::unix::fs::MetadataExt};
 
 use kiln_folders::ATTRIBUTES;
 
-use super::attributes::Entry;
-use super::raw_names::to_pool;
-use crate::exit::Failure;
-use crate::names::is_output_part;
+use super::{attributes::Entry, raw_names::to_pool};
+use crate::{exit::Failure, names::is_output_part};
 
 /// A file, folder or link.
 #[derive(Clone)]

@@ -3,14 +3,12 @@
 use std::collections::BTreeMap;
 
 use kiln_folders::{attributes_in, is_attributes};
-use kiln_pool::Version;
-use kiln_pool::layout::MAX_NAME;
+use kiln_pool::{Version, layout::MAX_NAME};
 
 use super::attributes::{Attributes, Entry};
 use super::local_tree::{joined, split};
 use super::{Transfer, at_once, is_internal};
-use crate::exit::Failure;
-use crate::setup::is_plain;
+use crate::{exit::Failure, setup::is_plain};
 
 /// An object, as far as copies want to know it.
 pub struct Listing {

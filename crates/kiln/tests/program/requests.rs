@@ -1,10 +1,9 @@
 //! Requests of commands to places that are far away, counted at a small server of HDFS, and what
 //! they do when it moves files.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout};
+use std::{collections::BTreeMap, fs};
 
 use crate::rig::Rig;
 

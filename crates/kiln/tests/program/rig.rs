@@ -1,8 +1,7 @@
 //! Furniture of the tests: a temporary place, and the program.
 
-use std::fs;
-use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::{fs, path::PathBuf};
 
 use serde_json::Value;
 use tempfile::TempDir;

@@ -1,8 +1,7 @@
 //! Scenarios: tests of the program that need more than a session of commands, such as clients of
 //! sockets, random damage and kills. They are the Python of the folder `scenarios`.
 
-use std::io::Write as _;
-use std::process::Command;
+use std::{io::Write as _, process::Command};
 
 use crate::rig::program;
 

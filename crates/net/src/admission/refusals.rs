@@ -1,8 +1,6 @@
 //! Limits on logged refusals: a flood of connections must not become a flood of lines.
 
-use std::collections::BTreeSet;
-use std::net::IpAddr;
-use std::time::Duration;
+use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 /// Within this time an address gets one line ...
 const PERIOD: Duration = Duration::from_secs(10);

@@ -1,15 +1,10 @@
 //! Arrival of assignments at an agent, and the limits within which they become tasks.
 
-use std::sync::Arc;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use super::connection::Pending;
-use super::tasks::Held;
-use super::{Agent, ConnectionId, Disk, TaskId, failure};
-use crate::proto::Priority;
+use super::{Agent, ConnectionId, Disk, TaskId, connection::Pending, failure, tasks::Held};
 use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment};
-use crate::task::Task;
-use crate::{NetError, Result};
+use crate::{NetError, Result, proto::Priority, task::Task};
 
 impl Agent {
     /// A piece of an assignment; the last one makes it a task.

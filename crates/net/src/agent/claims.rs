@@ -1,8 +1,7 @@
 //! Names that one connection at a time has, for what only one may do at a time in a cluster: who
 //! coordinates the repairs of a pool, say. A name is free again when its connection ends.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use super::ConnectionId;
 

@@ -6,10 +6,7 @@ use bytes::Bytes;
 use kiln_store::{Located, ShardInfo, Space, StoreError};
 
 use super::{ConnectionId, JobId, PeerInfo, Slot, TaskId};
-use crate::Result;
-use crate::proto::Frame;
-use crate::proto::assignment::Assignment;
-use crate::task::Fragment;
+use crate::{Result, proto::Frame, proto::assignment::Assignment, task::Fragment};
 
 /// An input of the state machine.
 #[allow(missing_docs)] // of fields that their names describe

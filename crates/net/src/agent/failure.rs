@@ -5,8 +5,7 @@ use std::io;
 use kiln_store::{Operation, StoreError, check_name};
 
 use super::PeerRole;
-use crate::NetError;
-use crate::proto::Message;
+use crate::{NetError, proto::Message};
 
 /// Kinds of failure on the wire. Numbers are for ever.
 const OTHER: u8 = 0;

@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::ConnectionId;
-use super::connection::Pending;
+use super::{ConnectionId, connection::Pending};
 use crate::task::Fragment;
 
 /// A reader that fetches.

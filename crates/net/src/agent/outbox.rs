@@ -15,8 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::TaskId;
-use crate::pace::Pace;
-use crate::task::Fragment;
+use crate::{pace::Pace, task::Fragment};
 
 /// Bytes on the way to a peer at least: enough to begin with, and little on a slow link. Where
 /// twenty send to one at 100 Mbit/s, this is a queue of 100 ms; from 200 ms on TCP sends again what

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::connection::Pending;
-use super::{ConnectionId, Disk, TaskId};
+use super::{ConnectionId, Disk, TaskId, connection::Pending};
 use crate::proto::Priority;
 
 /// Of so many jobs one is repair's, when it waits: a busy cluster must still become whole.

@@ -1,8 +1,7 @@
 //! Rights of peers, by the roles that their keys give them: one table of requests and kinds of
 //! files, and the least role that each needs.
 
-use std::fmt;
-use std::net::SocketAddr;
+use std::{fmt, net::SocketAddr};
 
 use crate::proto::Message;
 

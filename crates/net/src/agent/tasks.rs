@@ -9,10 +9,9 @@ use kiln_store::{ShardInfo, StoreError};
 use super::connection::Pending;
 use super::fetch_queue::FetchQueue;
 use super::{Action, Agent, ConnectionId, Disk, DiskDone, TaskId, failure};
-use crate::proto::assignment::FragmentHeader;
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, TaskState};
 use crate::task::{Effect, FRAGMENT_MAX, Fragment, Task, TaskPhase};
-use crate::{NetError, Result};
+use crate::{NetError, Result, proto::assignment::FragmentHeader};
 
 /// A task that no coordinator has looked at for so long is forgotten.
 const FORGOTTEN: Duration = Duration::from_secs(60);

@@ -1,7 +1,6 @@
 //! Tests of calls on connections that are over.
 
-use std::io::Write;
-use std::sync::mpsc;
+use std::{io::Write, sync::mpsc};
 
 use super::*;
 use crate::proto::{Message, Priority};

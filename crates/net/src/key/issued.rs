@@ -1,10 +1,8 @@
 //! Records beside a key's file: `FILE.issued`, the keys that it issued, and `FILE.revoked`, those
 //! that are refused here. The second is copied to agents, beside the key file of each.
 
-use std::fs;
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::{fs, os::unix::fs::OpenOptionsExt, path::PathBuf};
 
 use rustls::pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};

@@ -6,11 +6,9 @@
 
 mod cost;
 
-use std::collections::BTreeSet;
-use std::ops::Range;
+use std::{collections::BTreeSet, ops::Range};
 
-use kiln_code::dag::At;
-use kiln_code::{Dag, DagBuilder, Hint, Matrix};
+use kiln_code::{Dag, DagBuilder, Hint, Matrix, dag::At};
 use kiln_plan::{Execution, Source};
 use kiln_store::{Digest, Layout, ShardInfo, SumKind, check_name};
 

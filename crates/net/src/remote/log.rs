@@ -1,7 +1,6 @@
 //! Logs at an agent.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use bytes::Bytes;
 use kiln_store::{LogFile, Operation, StoreError};

@@ -1,8 +1,7 @@
 //! From a placed DAG to pieces and rounds.
 
 use super::{Execution, NodeExecution, Persist, Piece, Round, Source};
-use crate::edges::Edges;
-use crate::{Plan, PlanError};
+use crate::{Plan, PlanError, edges::Edges};
 use kiln_code::dag::{At, DagBuilder, Hint, MatrixId, Step, Symbol};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -8,8 +8,7 @@
 //! Before any balance comes safety: no node gets a chunk whose failure domain holds one of the same
 //! stripe, as long as there is another; else the least crowded domains are taken.
 
-use super::candidates::CandidatePlans;
-use super::{Destination, Layout, RecoveryOptions};
+use super::{Destination, Layout, RecoveryOptions, candidates::CandidatePlans};
 use crate::{Cluster, PlanError};
 use kiln_code::seed::below;
 

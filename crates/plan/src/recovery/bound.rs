@@ -12,8 +12,7 @@
 //!    repairs, with what the destinations can receive in the time for the sum of r. A code that
 //!    repairs from fewer than k chunks is none of these, so the reason does not count there.
 
-use super::Layout;
-use super::candidates::CandidatePlans;
+use super::{Layout, candidates::CandidatePlans};
 use crate::Cluster;
 use std::collections::BTreeSet;
 

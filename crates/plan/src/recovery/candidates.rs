@@ -6,8 +6,7 @@
 use super::{Destination, Emit, Layout, RecoveryOptions};
 use crate::{Basis, Cluster, PlacementStrategy, Plan, PlanError, Problem, SearchBudget, strategy};
 use kiln_code::Shape;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The most patterns of losses; there are 1470 of up to four of 14 chunks.
 const PATTERNS_MAX: usize = 20_000;

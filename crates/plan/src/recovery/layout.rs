@@ -2,8 +2,7 @@
 
 use super::Tolerates;
 use crate::PlanError;
-use kiln_code::Shape;
-use kiln_code::seed::below;
+use kiln_code::{Shape, seed::below};
 
 /// The mark of a chunk that is lost; a cluster has fewer nodes.
 const LOST: u16 = u16::MAX;

@@ -2,10 +2,8 @@
 
 use super::STRATEGIES;
 use crate::{Cluster, Node, Plan, PlanError, Problem, SearchBudget, strategy};
-use kiln_code::seed::below;
-use kiln_code::{CodeSpec, Codec, Dag, Program, active};
-use std::collections::HashMap;
-use std::sync::Arc;
+use kiln_code::{CodeSpec, Codec, Dag, Program, active, seed::below};
+use std::{collections::HashMap, sync::Arc};
 
 /// The smaller codes of all families, one of each numbers.
 fn codes() -> Vec<Codec> {

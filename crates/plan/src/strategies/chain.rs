@@ -13,8 +13,7 @@
 
 use super::{ACROSS, Basis, PlacementStrategy, central};
 use crate::blocks::{Blocks, Score, Search};
-use crate::edges::Edges;
-use crate::{Plan, PlanError, Problem, SearchBudget};
+use crate::{Plan, PlanError, Problem, SearchBudget, edges::Edges};
 use kiln_code::Dag;
 
 /// Number of ways to cut columns into groups that are tried.

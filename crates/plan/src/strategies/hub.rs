@@ -15,8 +15,7 @@ mod layers;
 mod search;
 
 use super::{Basis, PlacementStrategy, central};
-use crate::edges::Edges;
-use crate::{Bound, Plan, PlanError, Problem, SearchBudget};
+use crate::{Bound, Plan, PlanError, Problem, SearchBudget, edges::Edges};
 use groups::AggregatorGroup;
 use layers::Layers;
 use shape::Shape;

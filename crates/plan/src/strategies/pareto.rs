@@ -7,9 +7,7 @@
 //! pool is empty, the search starts again from another random placement, as the paper proposes.
 
 use super::{Basis, PlacementStrategy, central};
-use crate::edges::Edges;
-use crate::traffic_table::TrafficTable;
-use crate::{Plan, PlanError, Problem, SearchBudget};
+use crate::{Plan, PlanError, Problem, SearchBudget, edges::Edges, traffic_table::TrafficTable};
 use kiln_code::seed::below;
 use std::collections::BTreeMap;
 

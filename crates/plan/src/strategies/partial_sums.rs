@@ -1,7 +1,6 @@
 //! Sums computed on the way: where a step is a plain sum, every node adds its terms to what it got.
 
-use super::central::alone;
-use super::{Basis, PlacementStrategy, central};
+use super::{Basis, PlacementStrategy, central, central::alone};
 use crate::{Plan, PlanError, Problem};
 use kiln_code::dag::{At, DagBuilder, Hint, Step, Symbol};
 use kiln_code::{Dag, Matrix, field};

@@ -1,20 +1,16 @@
 //! Get: an object, or a part of it, from whatever is left of its shards.
 
-use std::io::Write;
-use std::ops::Range;
+use std::{io::Write, ops::Range};
 
-use kiln_stripe::decode::decode_stripes;
 use kiln_stripe::stripe_statistics::{StripeStatistics, indices};
-use kiln_stripe::{Damage, PoolError, Result, Settings};
+use kiln_stripe::{Damage, PoolError, Result, Settings, decode::decode_stripes};
 use serde::Serialize;
 
-use crate::data::cells::decrypted;
 use crate::data::helpers::{Helped, Helpers};
-use crate::data::range;
-use crate::data::reader::ObjectReader;
-use crate::data::shards::ObjectShards;
-use crate::layout::Body;
-use crate::{Key, Manifest};
+use crate::{
+    Key, Manifest, data::cells::decrypted, data::range, data::reader::ObjectReader,
+    data::shards::ObjectShards, layout::Body,
+};
 
 /// Nothing had to be rebuilt.
 const DIRECT: &str = "direct";

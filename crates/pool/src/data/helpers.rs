@@ -4,14 +4,12 @@
 //! Nodes that can compute send it little more than what it wants. A caller that can have them do so
 //! passes [`Helpers`] to [`ObjectReader::read_with`]; the rest is rebuilt here.
 
-use std::ops::Range;
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use kiln_code::Codec;
 use kiln_store::{Digest, DigestBuilder, ShardInfo, SumKind, checksums};
-use kiln_stripe::Result;
 use kiln_stripe::chunks::{Chunks, Shards};
-use kiln_stripe::stripe::are_parts;
+use kiln_stripe::{Result, stripe::are_parts};
 
 use crate::data::shards::{Member, ObjectShards};
 use crate::{Key, NodeFile};

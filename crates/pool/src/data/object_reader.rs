@@ -3,22 +3,19 @@
 //! For callers that have checksums of their own, such as volumes: where a byte lies follows from
 //! the manifest, so a read is one read of one shard's file, without headers and tables.
 
-use std::fmt;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{fmt, ops::Range};
 
 use kiln_code::{Codec, HelperReads};
 use kiln_store::{Layout, ReadAt, SumKind};
 use kiln_stripe::{PoolError, Result, Settings, default_sub_chunk};
 
-use crate::data::cells::decrypted;
-use crate::data::range;
-use crate::data::reader::ObjectReader;
-use crate::data::shards::ObjectShards;
-use crate::layout::Body;
-use crate::map::cluster_map::ClusterMap;
-use crate::{GetRequest, Key, Manifest, NodeFile};
+use crate::{
+    GetRequest, Key, Manifest, NodeFile, data::cells::decrypted, data::range,
+    data::reader::ObjectReader, data::shards::ObjectShards, layout::Body,
+    map::cluster_map::ClusterMap,
+};
 
 /// Parts of sub-chunks that are read to rebuild what one read lacks, at most: each is a read of its
 /// own, and beyond that whole sub-chunks, in runs, and once for all of them, are cheaper.

@@ -11,16 +11,14 @@ use kiln_stripe::sinks::in_parallel;
 use kiln_stripe::{PoolError, Result, Settings, Source, default_sub_chunk, names};
 use serde::Serialize;
 
-use crate::data::capacity::WithRoom;
-use crate::data::cells::EncryptedSource;
 use crate::data::recoder::{InPlace, check_parts};
-use crate::data::writer::ObjectWriter;
-use crate::layout::data_key::ObjectKey;
 use crate::layout::{Body, Class, Place, Placed, place};
 use crate::manifest::commit::{Change, StagedShard};
-use crate::map::cluster_map::PoolNode;
-use crate::map::presence::Asked;
-use crate::{Key, Manifest, NodeFile};
+use crate::{
+    Key, Manifest, NodeFile, data::capacity::WithRoom, data::cells::EncryptedSource,
+    data::writer::ObjectWriter, layout::data_key::ObjectKey, map::cluster_map::PoolNode,
+    map::presence::Asked,
+};
 
 /// Request to put.
 #[derive(Copy, Clone, Debug)]

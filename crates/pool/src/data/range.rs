@@ -1,8 +1,7 @@
 //! Reading a part of an object: only the sub-chunks that hold it.
 
-use std::io::Write;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::{io::Write, ops::Range};
 
 use kiln_stripe::chunks::Chunks;
 use kiln_stripe::frame::{Frame, Held};
@@ -10,9 +9,8 @@ use kiln_stripe::stripe::{Planner, StripeReader, frames};
 use kiln_stripe::stripe_statistics::StripeStatistics;
 use kiln_stripe::{PoolError, Result, Settings, pipeline};
 
-use crate::Degraded;
 use crate::data::helpers::{DigestCheck, Helped, Helpers, Rebuilt};
-use crate::data::shards::ObjectShards;
+use crate::{Degraded, data::shards::ObjectShards};
 
 /// A stripe in flight, with the bytes of the range that it holds.
 struct Slot {

@@ -1,7 +1,6 @@
 //! The reader of objects.
 
-use crate::manifest::store::ManifestStore;
-use crate::map::cluster_map::ClusterMap;
+use crate::{manifest::store::ManifestStore, map::cluster_map::ClusterMap};
 
 /// Reads objects, whole and in ranges, past what is damaged.
 #[derive(Copy, Clone, Debug)]

@@ -14,11 +14,9 @@ use serde::Serialize;
 
 use crate::data::put::{Before, Put, PutReport, PutRequest, Rewrite};
 use crate::data::recoder::{InPlace, Recoder, common_segments};
-use crate::data::shards::ObjectShards;
-use crate::data::writer::ObjectWriter;
 use crate::index::{Index, Listed};
 use crate::layout::{Body, Class, place, tier};
-use crate::{Key, Manifest};
+use crate::{Key, Manifest, data::shards::ObjectShards, data::writer::ObjectWriter};
 
 /// Most objects that are recoded together, and most bytes of them.
 const TOGETHER: usize = 256;

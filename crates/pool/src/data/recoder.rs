@@ -9,9 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_code::Codec;
 use kiln_store::{Capability, Digest, Layout, ShardInfo, segment_stripes};
-use kiln_stripe::chunks::Shards;
-use kiln_stripe::node::Part;
-use kiln_stripe::{PoolError, Result};
+use kiln_stripe::{PoolError, Result, chunks::Shards, node::Part};
 
 use crate::data::capacity::WithRoom;
 use crate::data::shards::{Member, ObjectShards};

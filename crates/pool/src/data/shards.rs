@@ -10,9 +10,8 @@ use kiln_stripe::sinks::in_parallel;
 use kiln_stripe::{Hedge, PoolError, Result, Settings, Silent};
 
 use crate::layout::{Body, Place, Placed};
-use crate::map::cluster_map::ClusterMap;
 use crate::map::presence::{is_marked, unmarked};
-use crate::{Key, Manifest, NodeFile};
+use crate::{Key, Manifest, NodeFile, map::cluster_map::ClusterMap};
 
 /// One shard as it was found.
 pub(crate) enum Member {

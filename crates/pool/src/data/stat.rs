@@ -3,10 +3,8 @@
 use kiln_stripe::{PoolError, Result};
 use serde::Serialize;
 
-use crate::data::reader::ObjectReader;
 use crate::data::shards::{Member, ObjectShards};
-use crate::layout::Body;
-use crate::{Key, Listed};
+use crate::{Key, Listed, data::reader::ObjectReader, layout::Body};
 
 /// An object and the state of its files, as far as headers and trailers tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

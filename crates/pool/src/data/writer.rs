@@ -2,8 +2,7 @@
 
 use kiln_stripe::{PoolError, Result};
 
-use crate::manifest::store::ManifestStore;
-use crate::map::cluster_map::ClusterMap;
+use crate::{manifest::store::ManifestStore, map::cluster_map::ClusterMap};
 
 /// Writes and removes objects.
 #[derive(Copy, Clone, Debug)]

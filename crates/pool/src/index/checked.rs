@@ -8,12 +8,10 @@
 //! Nothing is synced. After a crash of the machine some blocks may be old, which their checksums
 //! tell, and an index of another boot is not used in any case.
 
-use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result};
-use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::{ffi::OsString, os::unix::fs::FileExt, path::Path};
 
 use redb::StorageBackend;
 use xxhash_rust::xxh3::xxh3_64;

@@ -3,8 +3,7 @@
 use kiln_stripe::names;
 use serde::Serialize;
 
-use crate::layout::Body;
-use crate::{Kept, Manifest};
+use crate::{Kept, Manifest, layout::Body};
 
 /// An object as a listing shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -6,9 +6,7 @@ use kiln_stripe::{Observer, Result};
 use redb::ReadableTable;
 
 use super::{BATCH, Index, KEYS, Listed, META, OBJECTS, broken};
-use crate::manifest::quorum::read_copy;
-use crate::map::cluster_map::ClusterMap;
-use crate::{Key, NodeFile};
+use crate::{Key, NodeFile, manifest::quorum::read_copy, map::cluster_map::ClusterMap};
 
 /// Entries not yet in the database.
 #[derive(Default)]

@@ -5,8 +5,7 @@
 
 use kiln_stripe::Result;
 
-use crate::layout::Body;
-use crate::layout::manifest::Manifest;
+use crate::{layout::Body, layout::manifest::Manifest};
 
 /// Bytes that a file takes are a multiple of this.
 const BLOCK: u64 = 4096;

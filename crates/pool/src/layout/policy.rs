@@ -7,8 +7,7 @@
 
 use kiln_code::{Codec, Shape};
 use kiln_store::{Digest, SumKind, segment_stripes};
-use kiln_stripe::geometry::most_sub_chunk;
-use kiln_stripe::{PoolError, Result, default_sub_chunk};
+use kiln_stripe::{PoolError, Result, default_sub_chunk, geometry::most_sub_chunk};
 use serde::{Deserialize, Serialize};
 
 use crate::Manifest;

@@ -4,8 +4,7 @@ use kiln_code::Codec;
 use kiln_stripe::{PoolError, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::Policy;
-use crate::layout::Class;
+use crate::{Policy, layout::Class};
 
 /// One rule: objects of this age and size have this code. What lies in its manifest stays there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,8 +2,7 @@
 //! follow without looking at everything. It is a hint only: never synced, cut at will.
 
 use kiln_store::{Backend, Capability, write_whole};
-use kiln_stripe::Result;
-use kiln_stripe::names::CHANGES as LOG;
+use kiln_stripe::{Result, names::CHANGES as LOG};
 
 use crate::Key;
 

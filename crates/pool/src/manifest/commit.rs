@@ -11,18 +11,15 @@
 //! epoch, and at each node the sync of the files and that of the folder. Each still has its own
 //! outcome, and none is reported as done before all of its copies are durable.
 
-use std::collections::BTreeMap;
-use std::convert::Infallible;
+use std::{collections::BTreeMap, convert::Infallible};
 
 use kiln_store::{Backend, StoreError};
 use kiln_stripe::{PoolError, Result, Settings};
 
-use crate::layout::Body;
-use crate::manifest::changes;
-use crate::manifest::quorum::Found;
-use crate::manifest::store::ManifestStore;
-use crate::map::presence::is_marked;
-use crate::{Key, Manifest, NodeFile};
+use crate::{
+    Key, Manifest, NodeFile, layout::Body, manifest::changes, manifest::quorum::Found,
+    manifest::store::ManifestStore, map::presence::is_marked,
+};
 
 /// A shard's part that becomes a shard.
 #[derive(Clone, Debug)]

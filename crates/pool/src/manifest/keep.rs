@@ -7,14 +7,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_stripe::node::Locks;
-use kiln_stripe::{PoolError, Result, Settings};
+use kiln_stripe::{PoolError, Result, Settings, node::Locks};
 
 use crate::layout::{Kept, kept_name, kept_parts};
 use crate::manifest::commit::{Change, Doomed, Step, has_shard};
-use crate::manifest::quorum::Found;
-use crate::manifest::store::ManifestStore;
-use crate::{Key, Manifest, NodeFile};
+use crate::{Key, Manifest, NodeFile, manifest::quorum::Found, manifest::store::ManifestStore};
 
 impl Step<'_> {
     /// The change that keeps what this one replaces, under its name.

@@ -1,7 +1,6 @@
 //! Finding the manifest in force: homes of the object are asked, the newest answer counts.
 
-use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::{cmp::Ordering, collections::BTreeMap};
 
 use kiln_store::{Backend, Existing};
 use kiln_stripe::{PoolError, Result, Settings, Silent};

@@ -3,9 +3,8 @@
 //! Nodes are [`Backend`]s: folders of this machine, or places that the caller's opener makes of a
 //! URL. A node is entered when it is first used; short locks on nodes keep commits apart.
 
-use std::collections::HashMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::{collections::HashMap, convert::Infallible};
 
 use kiln_code::Codec;
 use kiln_store::{Backend, Capabilities, StoreError, write_whole};
@@ -15,11 +14,9 @@ use kiln_stripe::sinks::in_parallel;
 use kiln_stripe::{Hedge, PoolError, Result, Sequence, Settings};
 use serde::{Deserialize, Serialize};
 
-use crate::layout::Candidate;
-use crate::map::config::FIRST;
 use crate::map::features::{MemberRelease, refuse_unread};
 use crate::map::meta_files::{MAX_TEXT, read_small, write_map};
-use crate::{Key, NodeConfig, PoolConfig};
+use crate::{Key, NodeConfig, PoolConfig, layout::Candidate, map::config::FIRST};
 
 /// Codecs kept; a pool has few codes.
 const MAX_CODECS: usize = 32;

@@ -5,8 +5,7 @@ use std::io;
 
 use kiln_code::Codec;
 use kiln_store::SumKind;
-use kiln_stripe::names::unhex;
-use kiln_stripe::{PoolError, Result, names};
+use kiln_stripe::{PoolError, Result, names, names::unhex};
 use serde::{Deserialize, Serialize};
 
 use crate::layout::data_key::{ObjectKey, random};

@@ -4,8 +4,7 @@ use kiln_store::Backend;
 use kiln_stripe::{PoolError, Result};
 use serde::Serialize;
 
-use crate::PoolConfig;
-use crate::map::config::LATEST;
+use crate::{PoolConfig, map::config::LATEST};
 
 /// A member's answer when it is asked what its release reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

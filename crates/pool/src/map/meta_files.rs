@@ -1,8 +1,7 @@
 //! Small files, read whole.
 
 use kiln_store::{Backend, Capability, Existing, NewFile, ReadAt, checksum};
-use kiln_stripe::names::DESCRIPTION;
-use kiln_stripe::{PoolError, Result};
+use kiln_stripe::{PoolError, Result, names::DESCRIPTION};
 
 use crate::PoolConfig;
 
@@ -208,8 +207,7 @@ pub(crate) fn is_accepted(text: &[u8], seals: &Seals) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::members::membership::Membership;
-    use crate::{Policy, example_pool};
+    use crate::{Policy, example_pool, members::membership::Membership};
     use kiln_store::MemoryBackend;
     use kiln_stripe::{Settings, Silent};
 

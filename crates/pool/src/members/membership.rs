@@ -10,17 +10,15 @@ use std::collections::BTreeSet;
 
 use kiln_store::Backend;
 use kiln_stripe::names::{DESCRIPTION, hex};
-use kiln_stripe::node::Locks;
-use kiln_stripe::{PoolError, Result, Settings};
+use kiln_stripe::{PoolError, Result, Settings, node::Locks};
 
 use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::{
     ClusterMap, Opener, PoolNode, identity, opened, take, write_identity,
 };
-use crate::map::features::refuse_unread;
 use crate::map::meta_files::{MAX_TEXT, epoch_of, parse_map, read_small, refuse_later, write_map};
 use crate::map::presence::{is_marked, unmarked};
-use crate::{Index, NodeConfig, NodeState, PoolConfig};
+use crate::{Index, NodeConfig, NodeState, PoolConfig, map::features::refuse_unread};
 
 /// A disk that joins by a change: its node's id, and its place.
 type Joins<'a> = Option<(&'a str, &'a dyn Backend)>;

@@ -5,20 +5,17 @@
 //! short goes on when it is run again.
 
 use kiln_store::SumKind;
-use kiln_stripe::names::DESCRIPTION;
-use kiln_stripe::{PoolError, Result, Settings};
+use kiln_stripe::{PoolError, Result, Settings, names::DESCRIPTION};
 use serde::Serialize;
 
-use crate::index::Index;
-use crate::layout::Body;
 use crate::layout::seal::{Seals, UNSEALED};
-use crate::manifest::commit::Change;
-use crate::manifest::quorum::Found;
-use crate::manifest::store::ManifestStore;
 use crate::map::cluster_map::{ClusterMap, Opener};
 use crate::map::meta_files::{MAX_TEXT, is_accepted, is_intact, read_small};
 use crate::members::membership::{Membership, map_of};
-use crate::{Key, Listed, Manifest, PoolConfig, PoolKeys};
+use crate::{
+    Key, Listed, Manifest, PoolConfig, PoolKeys, index::Index, layout::Body,
+    manifest::commit::Change, manifest::quorum::Found, manifest::store::ManifestStore,
+};
 
 /// Objects whose manifests are renewed together.
 pub(crate) const TOGETHER: usize = 256;

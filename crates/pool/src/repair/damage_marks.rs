@@ -4,8 +4,7 @@ use kiln_store::write_whole;
 use kiln_stripe::{Result, Settings};
 
 use crate::index::{Index, THE_MANIFEST, suspected};
-use crate::repair::repairer::Repairer;
-use crate::{Key, NodeFile};
+use crate::{Key, NodeFile, repair::repairer::Repairer};
 
 /// Damage of an object as marks tell of it: the object, its run, and what is damaged.
 pub(crate) type Mark = (Key, [u8; 16], u16);

@@ -2,8 +2,7 @@
 //! it tolerates.
 
 use kiln_store::{ShardState, digest_of};
-use kiln_stripe::scan::scan;
-use kiln_stripe::{Depth, Result, Settings};
+use kiln_stripe::{Depth, Result, Settings, scan::scan};
 
 use crate::data::shards::{Member, ObjectShards};
 use crate::index::suspected;

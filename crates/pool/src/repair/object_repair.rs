@@ -6,16 +6,12 @@ use kiln_stripe::rebuild::{Rebuilt, rebuild_shards};
 use kiln_stripe::{Depth, PoolError, Quiet, ReadsReport, Result, Settings};
 use serde::Serialize;
 
-use crate::data::capacity::WithRoom;
-use crate::data::shards::ObjectShards;
-use crate::index::suspected;
-use crate::layout::Body;
 use crate::manifest::commit::{Change, StagedShard, places};
-use crate::manifest::quorum::Found;
-use crate::map::presence::Asked;
-use crate::repair::health::Health;
-use crate::repair::repairer::Repairer;
-use crate::{Key, Manifest, NodeFile};
+use crate::{
+    Key, Manifest, NodeFile, data::capacity::WithRoom, data::shards::ObjectShards,
+    index::suspected, layout::Body, manifest::quorum::Found, map::presence::Asked,
+    repair::health::Health, repair::repairer::Repairer,
+};
 
 /// Rounds of a repair that keeps finding new damage in its helpers.
 const ROUNDS: usize = 4;

@@ -9,15 +9,12 @@ use kiln_stripe::{Result, Settings};
 use crate::data::shards::{Member, ObjectShards};
 use crate::layout::{Body, Place, Placed, place};
 use crate::manifest::commit::{Change, places};
-use crate::manifest::quorum::Found;
-use crate::manifest::store::ManifestStore;
-use crate::map::cluster_map::ClusterMap;
-use crate::map::meta_files::epoch_of;
-use crate::map::presence::is_marked;
-use crate::members::membership::Membership;
-use crate::repair::scrub::Scrub;
 use crate::repair::unreferenced_shards::{Stray, Strays};
-use crate::{Key, Listed, Manifest, NodeFile};
+use crate::{
+    Key, Listed, Manifest, NodeFile, manifest::quorum::Found, manifest::store::ManifestStore,
+    map::cluster_map::ClusterMap, map::meta_files::epoch_of, map::presence::is_marked,
+    members::membership::Membership, repair::scrub::Scrub,
+};
 
 impl Scrub<'_> {
     /// A file in quarantine: it returns to its place if it is asked for again and nothing is there,

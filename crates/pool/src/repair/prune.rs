@@ -3,13 +3,11 @@
 use kiln_stripe::{Result, Settings};
 use serde::Serialize;
 
-use crate::data::put::MAX_TOGETHER;
-use crate::index::Index;
-use crate::index::versions::Version;
 use crate::layout::{Body, keep, object_name};
-use crate::manifest::commit::Change;
-use crate::repair::repairer::Repairer;
-use crate::{Kept, Key, Listed, Manifest};
+use crate::{
+    Kept, Key, Listed, Manifest, data::put::MAX_TOGETHER, index::Index, index::versions::Version,
+    manifest::commit::Change, repair::repairer::Repairer,
+};
 
 /// Versions that a report names at most.
 const MAX_TOLD: usize = 1000;

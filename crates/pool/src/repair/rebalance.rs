@@ -5,8 +5,7 @@
 //! as hidden parts, read back, and put in place by one commit; so an interrupted run is gone on
 //! with by the next one.
 
-use kiln_stripe::rebuild::chunk_bytes;
-use kiln_stripe::{Quiet, Result, Settings};
+use kiln_stripe::{Quiet, Result, Settings, rebuild::chunk_bytes};
 use serde::Serialize;
 
 use crate::data::shards::ObjectShards;

@@ -5,14 +5,11 @@
 //! under [`MissingShards::part`] on their nodes, and has them put in place here: the manifest is
 //! replaced by the same code as everywhere.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{collections::VecDeque, convert::Infallible, sync::Arc};
 
 use kiln_code::Codec;
 use kiln_store::{Digest, ShardInfo, read_back};
-use kiln_stripe::chunks::Shards;
-use kiln_stripe::{PoolError, Result, Settings};
+use kiln_stripe::{PoolError, Result, Settings, chunks::Shards};
 
 use crate::data::shards::{Member, ObjectShards};
 use crate::manifest::commit::places;

@@ -6,10 +6,7 @@ use kiln_store::{Backend, Located, StoreError, write_whole};
 use kiln_stripe::Result;
 use kiln_stripe::names::{DESCRIPTION, IDENTITY};
 
-use crate::NodeFile;
-use crate::layout::MAX_MANIFEST;
-use crate::map::meta_files::read_small;
-use crate::repair::scrub::Scrub;
+use crate::{NodeFile, layout::MAX_MANIFEST, map::meta_files::read_small, repair::scrub::Scrub};
 
 impl Scrub<'_> {
     /// Looks where the files of all nodes are, and but for `dry` runs brings back what is

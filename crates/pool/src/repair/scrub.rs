@@ -9,14 +9,11 @@ use serde::Serialize;
 use crate::data::shards::{Member, ObjectShards};
 use crate::index::{Index, THE_MANIFEST, suspect, suspected};
 use crate::manifest::commit::{has_shard, places};
-use crate::manifest::quorum::Found;
-use crate::map::cluster_map::ClusterMap;
-use crate::map::config::is_zero;
-use crate::repair::health::Health;
-use crate::repair::queue::RepairQueue;
-use crate::repair::repairer::Repairer;
-use crate::repair::unreferenced_shards::Strays;
-use crate::{Key, Listed, Manifest, NodeFile};
+use crate::{
+    Key, Listed, Manifest, NodeFile, manifest::quorum::Found, map::cluster_map::ClusterMap,
+    map::config::is_zero, repair::health::Health, repair::queue::RepairQueue,
+    repair::repairer::Repairer, repair::unreferenced_shards::Strays,
+};
 
 /// Objects that a report tells in detail at most.
 const MAX_TOLD: usize = 1000;

@@ -2,10 +2,8 @@
 
 use kiln_stripe::{Result, Settings};
 
-use crate::map::cluster_map::PoolNode;
-use crate::repair::repairer::Repairer;
 use crate::repair::survey::{NodeStatus, PoolStatus};
-use crate::{Index, Key, PoolConfig};
+use crate::{Index, Key, PoolConfig, map::cluster_map::PoolNode, repair::repairer::Repairer};
 
 /// Objects that are asked for at once.
 const BATCH: usize = 1_000;

@@ -5,9 +5,7 @@
 use kiln_store::move_file;
 use kiln_stripe::Result;
 
-use crate::map::meta_files::epoch_of;
-use crate::repair::scrub::Scrub;
-use crate::{Key, NodeFile};
+use crate::{Key, NodeFile, map::meta_files::epoch_of, repair::scrub::Scrub};
 
 impl Scrub<'_> {
     /// Gives the map to nodes with an old copy. A node with which this fails is left for the next

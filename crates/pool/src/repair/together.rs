@@ -6,14 +6,10 @@
 //! turns out to be damaged, a node is full or fails, another client changes the object meanwhile)
 //! nothing is replaced, and the object is left to a repair of its own.
 
-use std::collections::BTreeSet;
-use std::convert::Infallible;
-use std::iter;
+use std::{collections::BTreeSet, convert::Infallible, iter};
 
 use kiln_store::{Digest, MemoryBackend, read_back};
-use kiln_stripe::node::Part;
-use kiln_stripe::rebuild::chunk_bytes;
-use kiln_stripe::{Result, Sequence, Settings};
+use kiln_stripe::{Result, Sequence, Settings, node::Part, rebuild::chunk_bytes};
 
 use crate::data::shards::ObjectShards;
 use crate::manifest::commit::ByNode;
@@ -22,8 +18,7 @@ use crate::map::presence::Asked;
 use crate::repair::object_repair::{
     InPlace, RepairRequest, RepairedObject, Target, Work, wrong_of,
 };
-use crate::repair::repairer::Repairer;
-use crate::{Key, MAX_TOGETHER, Manifest};
+use crate::{Key, MAX_TOGETHER, Manifest, repair::repairer::Repairer};
 
 /// Most bytes of an object that is repaired together with others, and of all of them.
 const SMALL_BYTES: u64 = 1 << 20;

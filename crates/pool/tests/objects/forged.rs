@@ -1,8 +1,7 @@
 //! Bytes that somebody changed so that their checksums hold: a deep scrub finds them, blames the
 //! right shard, and a repair rebuilds that one.
 
-use kiln_pool::layout::Body;
-use kiln_pool::{Index, ScrubReport, ScrubRequest};
+use kiln_pool::{Index, ScrubReport, ScrubRequest, layout::Body};
 use kiln_store::{Backend, checksum};
 use kiln_stripe::Depth;
 

@@ -1,10 +1,7 @@
 //! Work of operators with a pool, as the commands of `kiln` do it. Whatever was done before, or
 //! done in part, doing it again completes it.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::rc::Rc;
-use std::sync::Arc;
+use std::{cell::RefCell, collections::BTreeSet, rc::Rc, sync::Arc};
 
 use kiln_pool::map::Opener;
 use kiln_pool::{

@@ -1,7 +1,6 @@
 //! Reads while some nodes stand still: they end with what the others have, or wait where they must.
 
-use std::sync::Arc;
-use std::thread;
+use std::{sync::Arc, thread};
 
 use kiln_pool::{GetRequest, Pool};
 use kiln_store::Operation;

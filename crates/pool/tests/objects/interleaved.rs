@@ -1,9 +1,8 @@
 //! Two clients of one pool, of which one stands still before each of its looks while the other goes
 //! on: the map never goes back, and what was acknowledged stays.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kiln_pool::{Index, Membership, NodeConfig, NodeState, Pool, PoolConfig, ScrubRequest};
 use kiln_store::{Backend, StoreError, WriteLock};

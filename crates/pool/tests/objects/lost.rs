@@ -2,8 +2,7 @@
 
 use std::io::ErrorKind;
 
-use kiln_pool::repair::Needs;
-use kiln_pool::{Index, Pool, PutReport, PutRequest, RepairRequest, ScrubRequest};
+use kiln_pool::{Index, Pool, PutReport, PutRequest, RepairRequest, ScrubRequest, repair::Needs};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Silent, Source, StreamSource};
 use kiln_testkit::{Fault, FaultAction};

@@ -1,9 +1,8 @@
 //! Objects that others remove and replace while somebody looks at the pool: what went away in
 //! between is no loss.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use kiln_pool::layout::Class;
 use kiln_pool::{Index, Key, NodeConfig, NodeFile, Policy, Pool, PutRequest, ScrubRequest};

@@ -2,8 +2,7 @@
 
 use std::io::ErrorKind;
 
-use kiln_pool::Policy;
-use kiln_pool::layout::Class;
+use kiln_pool::{Policy, layout::Class};
 use kiln_testkit::{Fault, FaultAction};
 
 use crate::world::*;

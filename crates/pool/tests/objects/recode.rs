@@ -1,7 +1,6 @@
 //! Objects that are written in another code: pairs of codes, with losses, and what is refused.
 
-use kiln_pool::RecodeRequest;
-use kiln_pool::layout::Body;
+use kiln_pool::{RecodeRequest, layout::Body};
 use kiln_store::Backend;
 use kiln_stripe::PoolError;
 

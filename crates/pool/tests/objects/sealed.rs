@@ -6,9 +6,8 @@ use kiln_pool::{Key, Manifest, Membership, NodeFile, Pool, PoolConfig, PoolKeys,
 use kiln_store::{Backend, MemoryBackend, ShardReader, ShardWriter, SumKind, checksum, checksums};
 use kiln_stripe::{Depth, ErrorKind, PoolError};
 
-use crate::forged;
-use crate::recover::recover;
 use crate::world::{World, data, settings};
+use crate::{forged, recover::recover};
 
 /// The text of a key's file with these keys.
 pub fn keys(secrets: &[u8]) -> PoolKeys {

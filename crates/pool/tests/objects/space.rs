@@ -1,7 +1,6 @@
 //! Room on nodes: full nodes are passed over, and shards move to nodes that joined.
 
-use std::collections::BTreeMap;
-use std::io::ErrorKind;
+use std::{collections::BTreeMap, io::ErrorKind};
 
 use kiln_pool::layout::place;
 use kiln_pool::{

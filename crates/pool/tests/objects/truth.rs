@@ -6,9 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kiln_pool::NodeFile;
 use kiln_store::Backend;
 
-use crate::model::Random;
-use crate::pairs::subsets;
 use crate::world::*;
+use crate::{model::Random, pairs::subsets};
 
 const SIZES: [usize; 8] = [0, 40, 90, 99, 300, 4_000, 9_000, 20_000];
 

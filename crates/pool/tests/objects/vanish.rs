@@ -8,10 +8,9 @@ use kiln_store::MemoryBackend;
 use kiln_stripe::{PoolError, Silent};
 
 use crate::hands::{Hands, get, with_hands};
-use crate::model::Random;
-use crate::pairs::subsets;
 use crate::sealed::{keys, seal};
 use crate::world::*;
+use crate::{model::Random, pairs::subsets};
 
 /// The codes, with m and the nodes of a pool.
 const POOLS: [(&str, usize, usize); 4] =

@@ -1,11 +1,8 @@
 //! A pool over memory nodes that can go away, rot and come back.
 
-use std::cell::Cell;
-use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
+use std::{cell::Cell, collections::BTreeSet, io::ErrorKind, time::Duration};
 
 use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{

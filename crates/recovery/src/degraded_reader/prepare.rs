@@ -6,9 +6,8 @@ use kiln_pool::Degraded;
 use kiln_store::Layout;
 
 use super::helpers_pay;
-use crate::RecoveryError;
-use crate::coordinator::Share;
 use crate::placed::{self, Shares, Wanted, refused};
+use crate::{RecoveryError, coordinator::Share};
 use kiln_net::NetError;
 use kiln_net::proto::assignment::{Assignment, Geometry, WINDOWS_MAX};
 use kiln_net::task::{as_many, default_slice};

@@ -1,7 +1,6 @@
 //! Rebuilt stripes of a reader, in order.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 use bytes::Bytes;
 use kiln_pool::Degraded;

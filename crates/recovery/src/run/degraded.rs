@@ -1,23 +1,17 @@
 //! Carries out degraded reads: lost chunks of a pool's objects, rebuilt by the agents that have the
 //! others and streamed to a client. What to do next is decided by [`DegradedReader`].
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, sync::mpsc::RecvTimeoutError, time::Duration};
 
 use kiln_plan::strategy;
 use kiln_pool::{Degraded, Helpers, PoolConfig, Rebuilt};
 use kiln_store::MemoryBackend;
 
 use super::request_queue::RequestQueue;
-use crate::RecoveryError;
 use crate::degraded_reader::prepare::{Prepared, prepare};
-use crate::degraded_reader::sink::Sink;
 use crate::degraded_reader::{DegradedReader, ReaderAction};
-use kiln_net::proto::Priority;
-use kiln_net::task_executor::TaskExecutor;
-use kiln_net::{Address, Network, Result};
+use crate::{RecoveryError, degraded_reader::sink::Sink};
+use kiln_net::{Address, Network, Result, proto::Priority, task_executor::TaskExecutor};
 
 /// Time limit of silence; every request has its own limit, this one is for a bug only.
 const UNHEARD: Duration = Duration::from_secs(60);

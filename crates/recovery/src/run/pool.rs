@@ -5,13 +5,10 @@ mod claims;
 mod repair;
 mod scrub;
 
-use std::collections::BTreeMap;
-use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
-use kiln_pool::repair::queue::RepairQueue;
-use kiln_pool::{Index, Key, Pool, ScrubReport};
+use kiln_pool::{Index, Key, Pool, ScrubReport, repair::queue::RepairQueue};
 use kiln_stripe::{Depth, PoolError, Settings};
 
 use self::claims::Claims;

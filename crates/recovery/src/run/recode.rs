@@ -2,8 +2,7 @@
 //! and parity is computed on the way to its nodes by a plan, as if it had been lost.
 
 use kiln_net::proto::assignment::{Geometry, TargetFile};
-use kiln_net::task::default_slice;
-use kiln_net::{NetError, Result};
+use kiln_net::{NetError, Result, task::default_slice};
 use kiln_pool::{Recoder, Recoding, Written};
 use kiln_store::{Digest, ShardInfo};
 

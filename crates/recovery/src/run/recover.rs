@@ -1,19 +1,15 @@
 //! Carries out a placed repair: asks what earlier attempts left, hands out shares, and hears how
 //! agents get on. What to do next is decided by [`Attempts`] and [`Coordinator`].
 
-use std::sync::mpsc::RecvTimeoutError;
-use std::time::Duration;
+use std::{sync::mpsc::RecvTimeoutError, time::Duration};
 
 use kiln_plan::Plan;
 
 use super::request_queue::RequestQueue;
-use crate::attempts::Attempts;
 use crate::coordinator::{Coordinator, Outcome, Share};
-use crate::{FinalFailure, Helper, PlacedRepair, Repaired};
-use kiln_net::agent::TaskId;
+use crate::{FinalFailure, Helper, PlacedRepair, Repaired, attempts::Attempts};
 use kiln_net::proto::{Message, Priority};
-use kiln_net::task::TransferCounters;
-use kiln_net::{NetError, Network, Result};
+use kiln_net::{NetError, Network, Result, agent::TaskId, task::TransferCounters};
 
 /// Interval at which limits and requests to stop are looked at.
 const LOOK: Duration = Duration::from_millis(200);

@@ -1,17 +1,13 @@
 //! One node that carries out an assignment all by itself: what it would receive is zeros, what it
 //! would send is taken.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use kiln_store::Backend;
 
-use kiln_net::proto::assignment::Assignment;
 use kiln_net::task::{Effect, Fragment, Task, TaskPhase};
-use kiln_net::task_executor::TaskExecutor;
-use kiln_net::{NetError, Result};
+use kiln_net::{NetError, Result, proto::assignment::Assignment, task_executor::TaskExecutor};
 
 /// Bytes of all pieces of a window, at most.
 const WINDOW_BYTES: u64 = 1 << 20;

@@ -5,11 +5,8 @@
 //! one, and then the seed says who goes on. So a program of any depth can be simulated as it is,
 //! and a seed always gives the same run.
 
-use std::cell::Cell;
-use std::fmt;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::{cell::Cell, fmt, sync::atomic::AtomicBool, time::Duration};
 
 use kiln_store::MemoryBackend;
 use kiln_stripe::Sequence;

@@ -2,27 +2,21 @@
 
 mod happen;
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::{cmp::Reverse, io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use kiln_store::{MemoryBackend, Operation, StoreError};
 
 use super::disk::{Health, SimDisk};
-use super::faults::Faults;
-use super::processes::Clients;
-use super::scheduled_faults::ScheduledFault;
+use super::{faults::Faults, processes::Clients, scheduled_faults::ScheduledFault};
 use kiln_net::agent::{
     self, Agent, Disk, JobId, Limits, PeerInfo, TaskId, push_answer, push_message,
 };
 use kiln_net::link::{self, Link, Request, Token};
 use kiln_net::proto::{Frame, HEADER, Header, Priority, VERSION};
-use kiln_net::task::Fragment;
-use kiln_net::{Answer, DiskSet, NetError, NetOperation, Result};
+use kiln_net::{Answer, DiskSet, NetError, NetOperation, Result, task::Fragment};
 use kiln_testkit::Random;
 
 /// A connection to a host that cannot be reached is given up after so long.

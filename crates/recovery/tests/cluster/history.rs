@@ -1,8 +1,6 @@
 //! History of changes to objects, and so the answers that a reader may get.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
-use std::time::Duration;
+use std::{collections::BTreeMap, ops::Range, time::Duration};
 
 /// A change of an object.
 #[derive(Debug)]

@@ -15,10 +15,8 @@ use kiln_recovery::{
 use kiln_store::MemoryBackend;
 use kiln_stripe::{Depth, PoolError, Silent};
 
-use crate::index_file::IndexFile;
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
-use crate::scenario::millis;
-use crate::volumes;
+use crate::{index_file::IndexFile, scenario::millis, volumes};
 
 /// Looks after the pool until it must be whole.
 const ROUNDS: usize = 8;

@@ -1,7 +1,6 @@
 //! Disks that may lose or damage data: at most as many at a time as the code tolerates.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Operations under way at a clean scrub may have begun a little before.
 const MARGIN: Duration = Duration::from_secs(10);

@@ -25,10 +25,9 @@ mod common {
     pub use kiln_volume::BLOCK;
 }
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::{collections::BTreeMap, sync::Mutex};
 
 use play::play;
 use scenario::Scenario;

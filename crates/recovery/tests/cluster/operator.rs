@@ -15,8 +15,7 @@ use kiln_store::{Backend, MemoryBackend, checksum};
 use kiln_stripe::{PoolError, Silent};
 
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
-use crate::scenario::millis;
-use crate::volumes;
+use crate::{scenario::millis, volumes};
 
 /// Disks kept at most, of each kind.
 const KEPT: usize = 4;

@@ -15,12 +15,9 @@ use kiln_recovery::{HelpingAgents, PoolRecovered, PoolRecovery, RecoverOptions, 
 use kiln_store::{Backend, MemoryBackend, StoreError};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
-use crate::history::History;
-use crate::keeper::Keeper;
-use crate::losses::Losses;
-use crate::operator::Operator;
 use crate::scenario::{Scenario, USERS, WRITERS, millis};
 use crate::volumes::{Openings, Writer};
+use crate::{history::History, keeper::Keeper, losses::Losses, operator::Operator};
 
 /// When the world begins, in ms since 1970.
 const EPOCH_MS: u64 = 1_700_000_000_000;

@@ -2,10 +2,9 @@
 //! nodes come, go and lose their disks. A client that opens it finds what was acknowledged before,
 //! and nothing that was never written.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use kiln_pool::{Membership, NodeConfig, Pool, PoolConfig};
 use kiln_recovery::sim::{Client, Random};
@@ -13,9 +12,8 @@ use kiln_stripe::{PoolError, Settings};
 use kiln_volume::{CreateRequest, LogReport, Op, OpenRequest, Rim, Volume, VolumeError};
 
 use crate::blocks::{Change, History, Tag};
-use crate::common::BLOCK;
 use crate::play::{ClusterRun, locked, open_node, settings};
-use crate::scenario::millis;
+use crate::{common::BLOCK, scenario::millis};
 
 const NAME: &str = "disk";
 const SIZE: u64 = 256 << 10;

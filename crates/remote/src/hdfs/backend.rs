@@ -1,8 +1,6 @@
 //! The backend: the files of a folder of HDFS.
 
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 
 use crate::{LOCK, lock_now_or, lock_within};
 use kiln_store::{
@@ -10,12 +8,10 @@ use kiln_store::{
     LockAttempt, Locks, Operation, PlaceInfo, ReadAt, StoreError, WriteLock, check_name,
 };
 
-use crate::hdfs::client::Client;
-use crate::hdfs::lease::PlaceLock;
-use crate::hdfs::moved;
-use crate::hdfs::place::Place;
-use crate::hdfs::read::File;
-use crate::hdfs::write::Writer;
+use crate::{
+    hdfs::client::Client, hdfs::lease::PlaceLock, hdfs::moved, hdfs::place::Place,
+    hdfs::read::File, hdfs::write::Writer,
+};
 
 /// A folder of HDFS as a place of files; clones share it.
 #[derive(Debug, Clone)]

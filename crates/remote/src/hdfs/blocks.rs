@@ -1,17 +1,13 @@
 //! Blocks of files, and reading them where they lie on this machine's disk.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
 use kiln_store::{Operation, StoreError};
 use serde::Deserialize;
 
 use crate::hdfs::client::{Ask, Client};
 use crate::hdfs::known::{Piece, Version};
-use crate::hdfs::operations::Status;
-use crate::hdfs::place::Server;
+use crate::{hdfs::operations::Status, hdfs::place::Server};
 
 #[derive(Deserialize)]
 struct Answer {

@@ -1,9 +1,8 @@
 //! Requests to a NameNode and to DataNodes: tried again after faults that pass, with an end.
 
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use std::{env, io};
+use std::{env, io, sync::OnceLock};
 
 use crate::{Fenced, Tries, agent, encoded, fill, io_error};
 use kiln_store::{Operation, StoreError};
@@ -11,9 +10,7 @@ use parking_lot::Mutex;
 use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody};
 
-use crate::hdfs::known::Known;
-use crate::hdfs::place::Place;
-use crate::hdfs::reply::Reply;
+use crate::{hdfs::known::Known, hdfs::place::Place, hdfs::reply::Reply};
 
 /// A DataNode that did not answer any try is then tried once for each request, for so long.
 const DOWN: Duration = Duration::from_secs(30);

@@ -2,8 +2,7 @@
 //! modification and length has the same blocks. HDFS may have moved them since: then their files
 //! are not on this machine any more.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
+use std::{collections::HashMap, path::PathBuf};
 
 use parking_lot::{Mutex, MutexGuard};
 

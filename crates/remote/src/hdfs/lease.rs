@@ -14,10 +14,8 @@ use crate::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said};
 use kiln_store::{Operation, ReadAt, StoreError};
 use parking_lot::{Condvar, Mutex};
 
-use crate::hdfs::client::Client;
 use crate::hdfs::operations::{Status, by_id};
-use crate::hdfs::read::File;
-use crate::hdfs::write::put;
+use crate::{hdfs::client::Client, hdfs::read::File, hdfs::write::put};
 
 /// Time that the server of a place keeps a lock without users.
 const LINGER: Duration = Duration::from_secs(2);

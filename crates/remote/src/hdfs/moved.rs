@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use kiln_store::{Append, Located, Operation, ReadAt, StoreError, checksum};
 
-use crate::hdfs::client::Client;
-use crate::hdfs::read::File;
 use crate::hdfs::write::{SMALL, Writer};
+use crate::{hdfs::client::Client, hdfs::read::File};
 
 /// Returns the place of a file.
 pub(crate) fn locality(client: &Client, name: &str) -> Result<Located, StoreError> {

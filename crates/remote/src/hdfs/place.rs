@@ -1,7 +1,6 @@
 //! Places as users write them: `hdfs://namenode:9870/path?datanode=host3&user=kiln`.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use crate::{is_plain_path, options, patience};
 use kiln_store::{Location, StoreError};

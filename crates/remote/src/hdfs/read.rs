@@ -6,10 +6,9 @@ use std::sync::{Arc, OnceLock};
 use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag, in_parallel};
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::hdfs::blocks::Local;
 use crate::hdfs::client::{Ask, Client};
 use crate::hdfs::operations::{Status, by_id};
-use crate::hdfs::reply::Reply;
+use crate::{hdfs::blocks::Local, hdfs::reply::Reply};
 
 /// Ranges of one file that are asked for at the same time.
 const AT_ONCE: usize = 8;

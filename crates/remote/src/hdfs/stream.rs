@@ -7,8 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use ureq::SendBody;
 
-use crate::hdfs::client::Client;
-use crate::hdfs::reply::Reply;
+use crate::{hdfs::client::Client, hdfs::reply::Reply};
 
 /// Pieces that wait to be sent.
 const WAITING: usize = 4;

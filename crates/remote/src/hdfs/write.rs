@@ -3,18 +3,15 @@
 //! there, which it then takes the place of, where that is little, and else made a part of the other
 //! one by HDFS. So at any time a file has what was synced and no half of more.
 
-use std::sync::Arc;
 use std::time::{Duration, Instant};
-use std::{io, thread};
+use std::{io, sync::Arc, thread};
 
 use crate::{LOCK, Progress};
 use kiln_store::{Append, Operation, ReadAt, StoreError};
 
 use crate::hdfs::client::{Ask, Client};
 use crate::hdfs::operations::{Status, passing_name};
-use crate::hdfs::read::File;
-use crate::hdfs::reply::Reply;
-use crate::hdfs::stream::Stream;
+use crate::{hdfs::read::File, hdfs::reply::Reply, hdfs::stream::Stream};
 
 /// Bytes up to which a file is sent as a whole, and can be sent again.
 pub(crate) const SMALL: usize = 1 << 20;

@@ -1,8 +1,7 @@
 //! The backend: objects under a prefix of a bucket.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use crate::{LOCK, encoded, lock_now_or, lock_within, random};
 use kiln_store::{
@@ -11,17 +10,13 @@ use kiln_store::{
     WriteLock, check_name,
 };
 use parking_lot::Mutex;
-use rusty_s3::S3Action;
-use rusty_s3::actions::ListObjectsV2;
+use rusty_s3::{S3Action, actions::ListObjectsV2};
 
 use crate::s3::client::{Ask, Client};
-use crate::s3::date::milliseconds;
 use crate::s3::lease::{Lease, Seen};
-use crate::s3::place::Place;
 use crate::s3::read::{Object, head};
-use crate::s3::reply::Reply;
 use crate::s3::settings::{Access, access, with_credentials};
-use crate::s3::upload::Put;
+use crate::{s3::date::milliseconds, s3::place::Place, s3::reply::Reply, s3::upload::Put};
 
 /// The longest object that is copied by one request; longer ones are copied in parts.
 const COPY_PART: u64 = 1 << 30;

@@ -1,9 +1,7 @@
 //! Requests to one bucket: signed, tried again after faults that pass, with an end.
 
-use std::io;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::{io, sync::OnceLock, time::Duration};
 
 use crate::{Fenced, Tries, agent, fill, io_error, length};
 use kiln_store::{Operation, StoreError};
@@ -11,9 +9,7 @@ use rusty_s3::{Bucket, Credentials, Method, S3Action, UrlStyle};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request, Response};
 
-use crate::s3::place::Place;
-use crate::s3::reply::Reply;
-use crate::s3::settings::Access;
+use crate::{s3::place::Place, s3::reply::Reply, s3::settings::Access};
 
 /// Most bytes of an answer that is text: a page of a listing has 1000 names.
 const MAX_TEXT: u64 = 8 << 20;

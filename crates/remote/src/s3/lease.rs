@@ -5,17 +5,14 @@
 //! [`LEASE`], by the clock of who waits, is of somebody who is gone, and is taken over the same
 //! way. So no two clocks are ever compared. Of two who take it over one succeeds.
 
-use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{sync::Arc, thread};
 
 use crate::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said, random};
 use kiln_store::{Capability, Existing, Operation, ReadAt, StoreError, Tag};
 use parking_lot::{Condvar, Mutex};
 
-use crate::s3::client::Client;
-use crate::s3::read::Object;
-use crate::s3::upload::Put;
+use crate::{s3::client::Client, s3::read::Object, s3::upload::Put};
 
 /// A lock that is held.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Reading ranges of an object.
 
-use std::io;
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag, in_parallel};
 

@@ -1,8 +1,7 @@
 //! Credentials, region and endpoint, from where all tools of S3 have them: variables first, then
 //! the two files in `~/.aws`.
 
-use std::path::PathBuf;
-use std::{env, fs};
+use std::{env, fs, path::PathBuf};
 
 use rusty_s3::Credentials;
 

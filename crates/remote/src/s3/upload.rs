@@ -1,14 +1,11 @@
 //! Writing an object: by one request where it is short, else in parts that count when all are
 //! there.
 
-use std::io;
-use std::ops::Range;
-use std::sync::Arc;
+use std::{io, ops::Range, sync::Arc};
 
 use crate::{LOCK, Progress};
 use kiln_store::{Append, Existing, Operation, StoreError, Tag, Upload};
-use rusty_s3::S3Action;
-use rusty_s3::actions::CreateMultipartUpload;
+use rusty_s3::{S3Action, actions::CreateMultipartUpload};
 
 use crate::s3::client::{Ask, Client};
 use crate::s3::read::{Object, head};

@@ -15,8 +15,7 @@ use kiln_store::{
     Backend, BatchRead, Existing, Locality, Located, Location, Locks, NewFile, PlaceInfo,
     StoreError, write_whole,
 };
-use kiln_testkit::battery::check_all;
-use kiln_testkit::pattern;
+use kiln_testkit::{battery::check_all, pattern};
 use locks::{never_together, taken_over};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);

@@ -5,12 +5,10 @@ mod locks;
 mod server;
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
-use std::sync::Arc;
+use std::{net::TcpListener, sync::Arc};
 
 use kiln_store::{Backend, BatchRead, Existing, Locks, NewFile, Objects, PlaceInfo, write_whole};
-use kiln_testkit::battery::check_all;
-use kiln_testkit::pattern;
+use kiln_testkit::{battery::check_all, pattern};
 
 use locks::{never_together, taken_over};
 use server::{open, servers};

@@ -1,16 +1,12 @@
 //! Every operation of a place as a method of `dyn Backend`: its extension, or what stands for it.
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use super::extensions::{Extensions, Located, Locks, remove_each, rename_each};
 use super::lock::{LockAnswer, LockAttempt, WriteLock};
-use super::log::LogFile;
-use super::space::Space;
 use super::upload::{NewFile, Upload, by_rename};
-use super::{Append, Backend};
-use crate::capability::Capability;
-use crate::{Result, StoreError};
+use super::{Append, Backend, log::LogFile, space::Space};
+use crate::{Result, StoreError, capability::Capability};
 
 /// Documented at the traits in [`super::extensions`].
 #[allow(missing_docs)]

@@ -1,12 +1,8 @@
 //! Reads past the page cache: aligned, submitted together, counted as the device sees them.
 
-use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
-use std::path::Path;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::{fs::File, ops::Range, os::unix::fs::FileExt, path::Path, sync::OnceLock};
 
 use kiln_uring::{MAX_READ, Read, Ring};
 use parking_lot::Mutex;

@@ -4,15 +4,11 @@
 //! where the place has none does the same file by file, or fails with
 //! [`crate::StoreError::Incapable`].
 
-use std::path::Path;
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
-use super::Backend;
 use super::lock::{LockAnswer, LockAttempt, WriteLock, lock_pause};
-use super::log::LogFile;
-use super::open_file::Append;
-use super::space::Space;
 use super::upload::{NewFile, Upload};
+use super::{Backend, log::LogFile, open_file::Append, space::Space};
 use crate::Result;
 
 /// The extensions of a place; see [`Backend::extensions`].

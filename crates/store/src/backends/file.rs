@@ -18,21 +18,17 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::{fs::OFlags, io::Errno};
 
-use self::appender::FileAppender;
-use self::pending::Pending;
+use self::{appender::FileAppender, pending::Pending};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
 use super::extensions::{BatchFiles, CreateNew, Extensions, Locks, Logs, PlaceInfo};
-use super::file_log::FileLog;
-use super::file_system::FileSystem;
-use super::lock::WriteLock;
-use super::log::LogFile;
 use super::open_file::{Append, ReadAt};
 use super::place::{Absent, BackendKind, FOLDER_EXAMPLE, Location, Opening};
-use super::space::Space;
-use super::{Backend, check_name, holder, pack};
+use super::{
+    Backend, check_name, file_log::FileLog, file_system::FileSystem, holder, lock::WriteLock,
+    log::LogFile, pack, space::Space,
+};
 use crate::capability::{Capabilities, Capability};
 use crate::{Operation, Result, StoreError};
 

@@ -1,12 +1,10 @@
 //! A log in a folder, see [`super::log`].
 
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
-use super::check_range;
-use super::log::LogFile;
+use super::{check_range, log::LogFile};
 use crate::{Operation, Result, StoreError};
 
 /// A log in a folder. Its writer holds a lock of the file, which ends with its process.

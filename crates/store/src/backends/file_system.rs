@@ -14,13 +14,9 @@
 //! tells of every write that failed since the file system was opened, whichever file it was of.
 //! Others, as those over a network or of a process (FUSE), may answer before anything is durable.
 
-use std::collections::BTreeMap;
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use std::{collections::BTreeMap, fs::File, io, os::unix::fs::MetadataExt, path::Path};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 

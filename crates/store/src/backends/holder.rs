@@ -1,8 +1,6 @@
 //! Holders of locks of folders, as far as the system tells.
 
-use std::fs;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::{fs, os::unix::fs::MetadataExt, path::Path};
 
 /// The process that holds the lock of a folder, for messages; `None` where that cannot be known.
 pub(super) fn of(folder: &Path) -> Option<String> {

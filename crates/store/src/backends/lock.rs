@@ -1,7 +1,6 @@
 //! Locks of places: one writer at a time.
 
-use std::fmt::Debug;
-use std::time::Duration;
+use std::{fmt::Debug, time::Duration};
 
 use crate::Result;
 

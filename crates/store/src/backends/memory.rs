@@ -4,20 +4,16 @@
 //! so that a test can look at the image a crash would leave.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::extensions::{CreateNew, Extensions, Locks, Logs};
-use super::lock::WriteLock;
-use super::log::LogFile;
 use super::open_file::{Append, ReadAt};
 use super::place::{BackendKind, Location, Opening};
-use super::{Backend, check_name, check_range};
+use super::{Backend, check_name, check_range, lock::WriteLock, log::LogFile};
 use crate::capability::{Capabilities, Capability};
-use crate::random::SplitMix64;
-use crate::{Operation, Result, StoreError};
+use crate::{Operation, Result, StoreError, random::SplitMix64};
 
 /// A crash keeps or loses unsynced bytes in units of this many bytes.
 const SECTOR: usize = 512;

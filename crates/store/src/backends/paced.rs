@@ -5,12 +5,10 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::Backend;
 use super::extensions::{BatchFiles, Extensions, Logs, Objects};
-use super::log::LogFile;
 use super::open_file::{Append, BatchRead, ReadAt};
-use super::tag::Tag;
 use super::upload::{NewFile, Upload};
+use super::{Backend, log::LogFile, tag::Tag};
 use crate::Result;
 
 /// A place at which at most so many bytes a second are read and written, together. Names, locks and

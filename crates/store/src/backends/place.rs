@@ -3,11 +3,9 @@
 //! Another backend is one file beside this one and one row of [`crate::BACKENDS`]; one that lives
 //! in another crate is a row that the caller adds.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
-use super::Backend;
-use super::direct::ReadMode;
+use super::{Backend, direct::ReadMode};
 use crate::{Result, StoreError};
 
 /// Separator of the scheme and the rest.

@@ -5,14 +5,11 @@
 //! by part, resumed after an interruption, and appear whole. An agent beside such a store keeps
 //! those parts on a disk of its own and puts them when they are renamed.
 
-use std::convert::Infallible;
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use super::extensions::{BatchFiles, Extensions, PlaceInfo};
-use super::lock::WriteLock;
 use super::open_file::{Append, ReadAt};
-use super::upload::NewFile;
-use super::{Backend, check_name, move_file, write_whole};
+use super::{Backend, check_name, lock::WriteLock, move_file, upload::NewFile, write_whole};
 use crate::capability::{Capabilities, Capability};
 use crate::{Result, StoreError, in_parallel};
 

@@ -1,16 +1,13 @@
 //! The table of the kinds of places in this crate.
 
-use super::place::BackendKind;
-use super::{file, memory};
+use super::{file, memory, place::BackendKind};
 
 /// The kinds of this crate. A wrapper of other backends has no row.
 pub static BACKENDS: &[&dyn BackendKind] = &[&file::Folders, &memory::Memories];
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::path::Path;
-    use std::sync::Arc;
+    use std::{fs, path::Path, sync::Arc};
 
     use super::*;
     use crate::{Absent, Backend, Location, Opening, Result, StoreError, open_place};

@@ -1,8 +1,6 @@
 //! Files that appear whole or not at all.
 
-use super::open_file::Append;
-use super::tag::Tag;
-use super::{Backend, check_name};
+use super::{Backend, check_name, open_file::Append, tag::Tag};
 use crate::capability::{Capabilities, Capability};
 use crate::{Result, StoreError};
 

@@ -16,8 +16,7 @@
 
 use std::ops::Range;
 
-use super::joins::by_width;
-use super::{DeviceModel, pieces};
+use super::{DeviceModel, joins::by_width, pieces};
 
 /// A choice.
 pub(super) struct Chosen {

@@ -6,11 +6,9 @@
 //! is found for a few prices of a read against a byte, each of which is a best trade between the
 //! two.
 
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
-use super::joins::merged;
-use super::{Combine, DeviceModel};
+use super::{Combine, DeviceModel, joins::merged};
 
 /// Prices tried where the larger cost counts: halvings between "only reads" and "only bytes".
 const PRICES: u32 = 12;

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use super::joins::total;
-use super::{DeviceModel, cautious};
+use super::{DeviceModel, cautious, joins::total};
 use crate::issued;
 
 /// The reads that get all that is wanted, and what the model expects of them.

@@ -1,8 +1,6 @@
 //! Reading shards: every byte that leaves here has been checked.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-use std::sync::Arc;
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use parking_lot::Mutex;
 

@@ -1,7 +1,4 @@
-use std::sync::Mutex;
-use std::sync::atomic::AtomicUsize;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use std::{sync::Mutex, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, time::Instant};
 
 use kiln_store::{Extensions, Locks, MemoryBackend, Result as Stored};
 

@@ -1,9 +1,8 @@
 //! A pool of disks in memory, and a model of what a volume on it must hold.
 
-use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::{collections::BTreeMap, io::ErrorKind};
 
 use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig, PoolKeys};
 use kiln_store::{Backend, MemoryBackend, Operation, StoreError};

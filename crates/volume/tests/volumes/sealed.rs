@@ -1,8 +1,7 @@
 //! Volumes in pools with a key: who can write to nodes, and has no key, makes no batch of a log.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kiln_pool::{Index, Membership, NodeConfig, Pool, PoolConfig, PoolKeys};
 use kiln_store::{Backend, checksum, write_whole};

@@ -7,8 +7,7 @@ use kiln_stripe::{Settings, Silent};
 use kiln_volume::{OpenRequest, Rim, Volume};
 
 use crate::common::*;
-use crate::history::History;
-use crate::recover::recover;
+use crate::{history::History, recover::recover};
 
 const SIZE: u64 = 512 << 10;
 

@@ -14,8 +14,7 @@ use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use kiln_volume::{OpenRequest, Rim, Volume, VolumeError};
 
 use crate::common::*;
-use crate::history::History;
-use crate::recover::recover;
+use crate::{history::History, recover::recover};
 
 const SIZE: u64 = 1 << 20;
 

@@ -1,8 +1,7 @@
 //! Scalar codes over bits: Jerasure's bit matrices.
 
-use crate::codes::xor::Equations;
 use crate::codes::{cauchy, liber8tion};
-use crate::{CodeError, Shape};
+use crate::{CodeError, Shape, codes::xor::Equations};
 use kiln_gf::Matrix;
 
 /// Scalar codes over bits, as Jerasure has them: [`BITS`] symbols a chunk.

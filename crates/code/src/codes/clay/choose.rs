@@ -2,8 +2,7 @@
 //! `minimum_to_repair()` (section 4.3, appendix A), for any lost and any available chunks.
 
 use super::grid::Grid;
-use crate::RebuildMethod;
-use crate::codes::Choice;
+use crate::{RebuildMethod, codes::Choice};
 
 /// Repair where it reads less than k chunks, else that decode (appendix A, remark 1).
 pub(super) fn choose(grid: &Grid, decode: Choice, available: &[usize]) -> Choice {

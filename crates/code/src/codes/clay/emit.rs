@@ -5,11 +5,9 @@
 //! U of known nodes (pairwise reverse transform), then the U of the unknown ones (scalar MDS), at
 //! last the wanted C (pairwise forward transform).
 
-use super::Clay;
-use super::grid::Grid;
-use crate::codes::Choice;
+use super::{Clay, grid::Grid};
 use crate::dag::{At, DagBuilder, Hint, MatrixId, Symbol};
-use crate::{CodeError, Dag, RebuildMethod};
+use crate::{CodeError, Dag, RebuildMethod, codes::Choice};
 use kiln_gf::Matrix;
 use rustc_hash::FxHashMap as HashMap;
 

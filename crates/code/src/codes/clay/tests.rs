@@ -1,9 +1,8 @@
 //! Clay against its definition and the paper's numbers.
 
 use super::{Clay, ScalarCode};
-use crate::codes::codec;
 use crate::combinations::{combinations, others};
-use crate::{CodeSpec, Codec, RebuildMethod, seed};
+use crate::{CodeSpec, Codec, RebuildMethod, codes::codec, seed};
 use kiln_gf::field::mul;
 
 fn clay(spec: &str) -> Clay {

@@ -1,9 +1,8 @@
 //! Maximal recoverability over all patterns, cheapest reads, and Ceph's layers.
 
 use super::{check, coefficients};
-use crate::codes::codec;
 use crate::combinations::{combinations, others, sample};
-use crate::{CodeSpec, Codec, RebuildMethod, Shape, seed};
+use crate::{CodeSpec, Codec, RebuildMethod, Shape, codes::codec, seed};
 use kiln_gf::{Matrix, generator};
 
 fn refused(spec: &str) -> String {

@@ -11,8 +11,7 @@ use super::bits::{Combination, eliminate};
 use crate::CodeError;
 use crate::dag::{DagBuilder, Hint, Symbol};
 use kiln_gf::Matrix;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::{cmp::Reverse, collections::BinaryHeap};
 
 /// Unknown that starts a chain where peeling ends. Neither is best for all codes and losses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

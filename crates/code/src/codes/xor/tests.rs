@@ -3,8 +3,7 @@
 use super::is_prime;
 use crate::codes::{Choice, build, codec};
 use crate::combinations::{combinations, others};
-use crate::passes::fuse;
-use crate::{Codec, RebuildMethod, Shape, seed};
+use crate::{Codec, RebuildMethod, Shape, passes::fuse, seed};
 
 fn primes(range: std::ops::RangeInclusive<usize>) -> impl Iterator<Item = usize> {
     range.filter(|&p| is_prime(p))

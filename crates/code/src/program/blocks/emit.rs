@@ -3,8 +3,7 @@
 use super::super::place::Places;
 use super::repeat::{self, EmittedBlock};
 use super::{AccumulatorView, Dataflow, PlannedBlock};
-use crate::CodeError;
-use crate::dag::Step;
+use crate::{CodeError, dag::Step};
 use kiln_gf::{Block, Kernel, ProgramSource, Side, Unit, Value};
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;

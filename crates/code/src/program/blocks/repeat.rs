@@ -9,8 +9,7 @@ use super::Dataflow;
 use crate::CodeError;
 use kiln_gf::{Block, Call, Factor, Kernel, ProgramSource, Routine, Shift, Side, Unit};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
-use std::collections::BTreeMap;
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range};
 
 /// Number of calls back among which a block is looked for that another one could repeat.
 const NEIGHBOURS: usize = 8;

@@ -1,9 +1,7 @@
 //! Estimates of a repair: the same numbers from the plan alone.
 
-use kiln_stripe::Result;
-use kiln_stripe::estimate::estimate_stripes;
-use kiln_stripe::rebuild::chunk_bytes;
 use kiln_stripe::repair_statistics::{PassStatistics, RepairStatistics};
+use kiln_stripe::{Result, estimate::estimate_stripes, rebuild::chunk_bytes};
 
 use super::{RepairRequest, place};
 use crate::ShardSet;

@@ -3,8 +3,7 @@
 use kiln_store::{ShardReader, StoreError};
 
 use kiln_stripe::names::{self, Kind};
-use kiln_stripe::sinks::in_parallel;
-use kiln_stripe::{Node, Result};
+use kiln_stripe::{Node, Result, sinks::in_parallel};
 
 /// A file that is, or should be, a shard.
 #[derive(Debug)]

@@ -2,9 +2,7 @@
 
 use kiln_store::{Capability, move_file};
 
-use kiln_stripe::node::node_of;
-use kiln_stripe::sinks::in_parallel;
-use kiln_stripe::{Node, Result, Settings, names};
+use kiln_stripe::{Node, Result, Settings, names, node::node_of, sinks::in_parallel};
 
 /// One file to rename on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]

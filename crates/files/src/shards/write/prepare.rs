@@ -2,9 +2,7 @@
 
 use kiln_store::{ShardInfo, ShardReader, ShardState, valid_segments};
 use kiln_stripe::names::{self, Kind};
-use kiln_stripe::node::node_of;
-use kiln_stripe::sinks::in_parallel;
-use kiln_stripe::{Node, PoolError, Result, Settings};
+use kiln_stripe::{Node, PoolError, Result, Settings, node::node_of, sinks::in_parallel};
 
 use super::commit::{Rename, commit};
 use super::{EncodeRequest, info_of};

@@ -1,14 +1,11 @@
 //! Calling the code of a block.
 
-use std::fmt;
-use std::ops::Range;
+use std::{fmt, ops::Range};
 
 use super::super::engine::{self, Addressing, CodeVariant, Job, Operands, Slot};
-use super::allocate;
-use super::pages::Pages;
 use super::target::{Machine, Target};
-use crate::block::Block;
-use crate::tuning::Fetch;
+use super::{allocate, pages::Pages};
+use crate::{block::Block, tuning::Fetch};
 
 type Entry = unsafe extern "C" fn(*const Arguments);
 

@@ -3,8 +3,7 @@
 use smallvec::SmallVec;
 
 use super::super::engine::{self, CodeVariant, Job, Operands, Pass, PassCode, Shape};
-use super::call::BlockCode;
-use super::target::Machine;
+use super::{call::BlockCode, target::Machine};
 use crate::block::{Block, Side, Value};
 
 /// Code is made for matrices with at most so many coefficients.

@@ -1,8 +1,7 @@
 //! Memory for machine code: written first, then made executable, never both.
 
-use std::ptr;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::{ptr, sync::OnceLock};
 
 /// Bytes of code that this process keeps at most.
 pub(in super::super) const LIMIT: usize = 64 << 20;

@@ -7,8 +7,7 @@
 use std::fmt::Debug;
 
 use super::super::engine::{Addressing, CodeVariant};
-use crate::block::Block;
-use crate::tuning::Level;
+use crate::{block::Block, tuning::Level};
 
 /// An architecture.
 pub(in super::super) trait Machine: Sized + Debug + 'static {

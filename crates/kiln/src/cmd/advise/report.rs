@@ -4,8 +4,7 @@ use kiln_durability::Estimate;
 use serde::Serialize;
 
 use super::costs::{Advice, Site};
-use crate::print::table;
-use crate::sizes;
+use crate::{print::table, sizes};
 
 /// Wishes that a code is to meet.
 #[derive(Debug, Serialize)]

@@ -6,9 +6,8 @@ use kiln_code::{CODES, CodeSpec, Codec};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::fields;
 use crate::print::{table, wrapped};
-use crate::setup::Setup;
+use crate::{fields, setup::Setup};
 
 /// Data of the stripe that is encoded to take the time.
 const DATA_BYTES: usize = 16 << 20;

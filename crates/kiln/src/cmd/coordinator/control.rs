@@ -6,17 +6,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use kiln_pool::ScrubReport;
-use kiln_recovery::Control;
-use kiln_recovery::{Phase, RateLimits, RecoveryState, ScrubPosition, Wait, WaitReason};
+use kiln_recovery::{Control, Phase, RateLimits, RecoveryState, ScrubPosition, Wait, WaitReason};
 use kiln_stripe::Observer;
 
-use super::hook::Hook;
-use super::scrubs::PositionFile;
-use crate::observer::time_left;
-use crate::page::Board;
-use crate::print;
+use super::{hook::Hook, scrubs::PositionFile};
 use crate::setup::{LimitFile, Setup, now_ms};
-use crate::{sizes, times};
+use crate::{observer::time_left, page::Board, print, sizes, times};
 
 /// Interval of reading the file of limits.
 const LOOK: Duration = Duration::from_secs(1);

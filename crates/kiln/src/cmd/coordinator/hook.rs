@@ -1,16 +1,14 @@
 //! Runs the command that gets findings of scrubs, for a limited time.
 
-use std::io::Write;
-use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use std::{io::Write, os::unix::process::CommandExt};
 
 use kiln_pool::ScrubReport;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::fields;
 use crate::print::{self, count};
-use crate::setup::now_ms;
+use crate::{fields, setup::now_ms};
 
 /// A command that runs longer is ended.
 const MOST: Duration = Duration::from_secs(60);

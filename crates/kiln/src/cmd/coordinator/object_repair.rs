@@ -11,8 +11,7 @@ use kiln_files::discover;
 use kiln_net::proto::assignment::Geometry;
 use kiln_net::task::{TransferCounters, as_many, default_slice};
 use kiln_plan::{Plan, SearchBudget, UNDECIDED, strategy};
-use kiln_recovery::RepairWatcher;
-use kiln_recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, Repaired};
+use kiln_recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, RepairWatcher, Repaired};
 use kiln_store::{Locks, ReadMode, ShardReader, StoreError};
 use kiln_stripe::{Condition, Observer, SetReport, names};
 use serde::Serialize;
@@ -21,11 +20,9 @@ use uuid::Uuid;
 use super::Coordinator;
 use super::paid::{Paid, PriceReport};
 use crate::exit::{Exit, Failure};
-use crate::fields;
-use crate::lists;
 use crate::print::{is_null, pace};
 use crate::setup::{Folders, PlanFile, Setup};
-use crate::{sizes, times};
+use crate::{fields, lists, sizes, times};
 
 /// Between two tries while agents cannot be reached.
 const BETWEEN: Duration = Duration::from_secs(1);

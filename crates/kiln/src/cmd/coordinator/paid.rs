@@ -5,8 +5,7 @@ use std::path::Path;
 use kiln_recovery::{Price, Prices as NodePrices};
 use serde::Serialize;
 
-use crate::exit::Failure;
-use crate::setup::Prices;
+use crate::{exit::Failure, setup::Prices};
 
 /// The table of `--price`, and what it says of the nodes.
 pub struct Paid {

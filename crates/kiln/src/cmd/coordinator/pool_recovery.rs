@@ -1,8 +1,6 @@
 //! `kiln coordinator` for a pool.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kiln_pool::Pool;
 use kiln_recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
@@ -10,19 +8,14 @@ use kiln_recovery::{PoolRecovery, Scrubbing};
 use kiln_stripe::PoolError;
 use serde::Serialize;
 
-use super::Coordinator;
-use super::control::RecoveryControl;
-use super::hook::Hook;
-use super::logs::LogKeeper;
 use super::paid::{Paid, PriceReport};
-use super::scrubs::PositionFile;
-use crate::cmd::pool::recode_by_tier;
+use super::{
+    Coordinator, control::RecoveryControl, hook::Hook, logs::LogKeeper, scrubs::PositionFile,
+};
 use crate::exit::{Exit, Failure};
-use crate::fields;
-use crate::page::Board;
 use crate::print::{INCOMPLETE, count, is_null, pace, table};
 use crate::setup::{Setup, fresh_run, now_ms};
-use crate::sizes;
+use crate::{cmd::pool::recode_by_tier, fields, page::Board, sizes};
 
 /// Recovers the pool.
 pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {

@@ -1,17 +1,13 @@
 //! Scrubs on a schedule: interval, pace, position, and the command that gets their findings.
 
-use std::path::PathBuf;
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use kiln_recovery::ScrubPosition;
 use kiln_stripe::Depth;
 
-use crate::args::size;
-use crate::exit::Failure;
-use crate::names;
 use crate::setup::{PoolFlags, Setup, write_file};
-use crate::times;
+use crate::{args::size, exit::Failure, names, times};
 
 /// Most bytes of the file.
 const MOST: usize = 64 << 10;

@@ -1,19 +1,15 @@
 //! `--http`: the page, metrics and state of a coordinator that runs.
 
 use std::fs::{self, OpenOptions};
-use std::io::Write;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{io::Write, sync::Arc};
 
 use clap::Args;
 use uuid::Uuid;
 
-use crate::exit::Failure;
-use crate::monitor::AccessPolicy;
 use crate::page::{Board, serve};
-use crate::print;
-use crate::setup::Setup;
+use crate::{exit::Failure, monitor::AccessPolicy, print, setup::Setup};
 
 /// Most bytes of a token's file.
 const TOKEN_MAX: usize = 256;

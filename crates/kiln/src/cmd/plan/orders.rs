@@ -6,9 +6,8 @@ use kiln_code::{CodeError, Codec, OrderCost};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::fields;
 use crate::print::{brief, table};
-use crate::setup::Setup;
+use crate::{fields, setup::Setup};
 
 // Flags of `kiln plan` that are about orders. No doc comment: clap would print it.
 #[derive(Debug, Args)]

@@ -11,10 +11,8 @@ use kiln_code::Codec;
 use kiln_plan::{Problem, SearchBudget, UNDECIDED, strategy};
 
 use crate::exit::{Exit, Failure};
-use crate::plan_picture::of_plan;
-use crate::print::warning_line;
 use crate::setup::{PlanFile, Setup, write_file};
-use crate::sizes;
+use crate::{plan_picture::of_plan, print::warning_line, sizes};
 
 pub use cluster::read;
 

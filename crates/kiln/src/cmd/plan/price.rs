@@ -1,18 +1,14 @@
 //! `kiln plan --price`: what a repair costs where requests and bytes are paid for.
 
-use std::ops::Range;
-use std::path::PathBuf;
+use std::{ops::Range, path::PathBuf};
 
 use clap::Args;
 use kiln_code::Codec;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::fields;
-use crate::lists;
-use crate::print::table;
 use crate::setup::{Prices, Setup};
-use crate::sizes;
+use crate::{fields, lists, print::table, sizes};
 
 const TIB: f64 = (1u64 << 40) as f64;
 

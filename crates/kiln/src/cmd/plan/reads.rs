@@ -9,10 +9,9 @@ use kiln_stripe::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
-use crate::lists;
 use crate::print::{brief, seconds, table};
 use crate::setup::{Setup, device};
-use crate::sizes;
+use crate::{lists, sizes};
 
 // Flags of `kiln plan` that are about reads. No doc comment: clap would print it.
 #[derive(Debug, Args)]

@@ -1,10 +1,8 @@
 //! `kiln plan --recover`: the recovery of whole machines, many stripes at once.
 
-use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{collections::BTreeMap, fs::File, sync::Arc};
 
 use clap::Args;
 use kiln_code::Codec;
@@ -13,8 +11,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 use crate::print::{count, table};
-use crate::setup::Setup;
-use crate::sizes;
+use crate::{setup::Setup, sizes};
 
 /// The longest line of a layout file: 256 node names of 64 bytes.
 const LINE_MAX: usize = 20_000;

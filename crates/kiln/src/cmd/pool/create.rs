@@ -1,8 +1,7 @@
 //! `kiln pool create`
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use clap::Args;
 use kiln_net::{Address, ClusterKey};

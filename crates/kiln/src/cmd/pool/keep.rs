@@ -3,11 +3,9 @@
 use clap::Args;
 use kiln_pool::{KeepRule, PoolConfig};
 
-use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
-use crate::print::one_line;
 use crate::setup::{PoolFlags, Setup};
-use crate::times;
+use crate::{args::in_pool, print::one_line, times};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]

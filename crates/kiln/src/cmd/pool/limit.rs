@@ -3,10 +3,9 @@
 use clap::Args;
 use kiln_recovery::RateLimits;
 
-use crate::args::size;
 use crate::exit::{Exit, Failure};
 use crate::setup::{LimitFile, PoolFlags, Setup};
-use crate::sizes;
+use crate::{args::size, sizes};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]

@@ -7,14 +7,12 @@ use kiln_recovery::HelpingAgents;
 use kiln_stripe::Observer;
 
 use super::{check_domains, settle};
-use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
 use crate::print::{count, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
-use crate::sizes;
-use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::{self, Transfer};
+use crate::{args::in_pool, sizes, transfer::pool_tree::PoolTree};
 
 /// Bytes of objects that a coordinator recodes before it looks for damage again.
 const ROUND_BYTES: u64 = 1 << 30;

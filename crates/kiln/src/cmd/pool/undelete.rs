@@ -6,12 +6,10 @@ use clap::Args;
 use kiln_folders::is_attributes;
 use kiln_stripe::PoolError;
 
-use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
-use crate::print::count;
 use crate::setup::{PoolFlags, Setup, moment};
-use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::{Report, Transfer, at_once, refuse_reserved};
+use crate::{args::in_pool, print::count, transfer::pool_tree::PoolTree};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]

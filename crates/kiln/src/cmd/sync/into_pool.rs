@@ -6,15 +6,13 @@ use std::path::Path;
 use kiln_folders::attributes_in;
 use kiln_stripe::PoolError;
 
-use super::Sync;
-use super::compare::Difference;
-use crate::exit::Failure;
-use crate::names::MARK;
-use crate::transfer::attributes::Entry;
+use super::{Sync, compare::Difference};
 use crate::transfer::local_tree::{LocalEntry, LocalTree, split};
-use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::{Report, Transfer, refuse_reserved};
+use crate::{
+    exit::Failure, names::MARK, transfer::attributes::Entry, transfer::pool_tree::PoolTree,
+};
 
 impl Sync {
     pub(super) fn put(

@@ -1,18 +1,13 @@
 //! A sync of a folder of a pool out of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
-use std::path::Path;
+use std::{io, path::Path};
 
 use kiln_folders::folders_of;
 use kiln_stripe::PoolError;
 
-use super::Sync;
-use super::compare::Difference;
-use crate::exit::Failure;
+use super::{Sync, compare::Difference};
 use crate::setup::{OutputTree, local};
-use crate::transfer::attributes::Entry;
-use crate::transfer::duplicate::keep_files;
 use crate::transfer::get::{
     Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
 };
@@ -20,6 +15,7 @@ use crate::transfer::local_tree::{LocalEntry, LocalTree, resolved, split};
 use crate::transfer::pool_tree::{Listing, PoolTree};
 use crate::transfer::raw_names::path_of;
 use crate::transfer::{Report, Transfer};
+use crate::{exit::Failure, transfer::attributes::Entry, transfer::duplicate::keep_files};
 
 impl Sync {
     pub(super) fn get(

@@ -1,7 +1,6 @@
 //! Hubs for layers where one aggregator group is not enough: annealing over layers.
 
-use super::groups::AggregatorGroup;
-use super::layers::Layers;
+use super::{groups::AggregatorGroup, layers::Layers};
 use crate::SearchBudget;
 use kiln_code::seed;
 

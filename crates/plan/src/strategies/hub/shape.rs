@@ -7,8 +7,7 @@
 //! groups, the *components*: a pair has two vertices that are read and a pre vertex in each of two
 //! layers.
 
-use crate::Problem;
-use crate::edges::Edges;
+use crate::{Problem, edges::Edges};
 use std::collections::{BTreeMap, HashMap};
 
 /// No layer.

@@ -7,8 +7,7 @@ use kiln_stripe::{Depth, Result, Settings, Silent};
 use super::PoolStatus;
 use crate::index::{ASKED, Index};
 use crate::repair::queue::{Damaged, RepairQueue};
-use crate::repair::repairer::Repairer;
-use crate::{Key, Listed};
+use crate::{Key, Listed, repair::repairer::Repairer};
 
 /// Damage of one object, while nodes are gone through.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,7 @@
 //! One coordinator at a time repairs a pool: it takes the pool's name at every agent that it
 //! reaches, and keeps it as long as it lives. Two would do no harm, but each other's work.
 
-use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::{collections::BTreeMap, sync::Mutex};
 
 use kiln_pool::Pool;
 

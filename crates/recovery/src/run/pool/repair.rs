@@ -1,9 +1,8 @@
 //! Carries out the repair of one object of a pool, as [`ObjectRepair`] says.
 
-use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::{ops::Range, time::Duration};
 
 use kiln_plan::{Plan, SearchBudget};
 use kiln_pool::repair::{Looked, MissingShards, Needs, RebuiltShards};
@@ -17,9 +16,8 @@ use crate::object_repair::{Commit, ObjectRepair, agents_can};
 use crate::report::{Outcome, RepairOutcome};
 use crate::run::recover::RepairWatcher;
 use crate::{ByPrice, FinalFailure, OnDemand, PlacedRepair, Repaired, ShownPlan};
-use kiln_net::Turn;
-use kiln_net::proto::assignment::Geometry;
 use kiln_net::task::{TransferCounters, as_many, default_slice};
+use kiln_net::{Turn, proto::assignment::Geometry};
 
 /// Between two tries of a commit.
 const BETWEEN: Duration = Duration::from_millis(500);

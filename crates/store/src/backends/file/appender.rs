@@ -3,8 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use crate::backends::open_file::Append;
-use crate::{Operation, Result, StoreError};
+use crate::{Operation, Result, StoreError, backends::open_file::Append};
 
 /// Bytes that are left to the page cache at a time. What is beyond is on its way to the device
 /// while more is computed, so that the sync at the end, for which everybody waits, is short.

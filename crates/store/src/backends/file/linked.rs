@@ -1,9 +1,8 @@
 //! Files that are replaced behind symbolic links: a shard that lies on another disk stays there.
 
 use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::{io, os::unix::fs::OpenOptionsExt};
 
 use super::{FileBackend, sync_folder};
 

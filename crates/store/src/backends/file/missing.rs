@@ -4,8 +4,7 @@
 //! there. To look for one costs a file system some microseconds, to list one a tenth of that. So
 //! as long as a folder is not much fuller than the question is long, it is listed.
 
-use std::collections::HashMap;
-use std::fs;
+use std::{collections::HashMap, fs};
 
 use super::FileBackend;
 use crate::backends::Backend;

@@ -1,11 +1,10 @@
 //! Files of a folder that share one, see `backends/pack.rs`.
 
-use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use rustix::fs::AtFlags;
 

@@ -5,10 +5,8 @@
 //! name at once. Whoever does anything else with such a file finds it under the first name as
 //! always.
 
-use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::{collections::BTreeMap, fs, sync::Arc};
 
 use parking_lot::{Mutex, MutexGuard};
 

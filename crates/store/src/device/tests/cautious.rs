@@ -1,18 +1,15 @@
 //! Probes that are wrong, and what the planner makes of them.
 
-use std::ops::Range;
-use std::sync::Mutex;
+use std::{ops::Range, sync::Mutex};
 
 use crate::{BatchRead, ReadAt, StoreError};
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
+use proptest::{strategy::ValueTree, test_runner::TestRunner};
 
 use super::runs;
 use crate::device::fit::{Sample, fit};
-use crate::device::measure::measure;
 use crate::device::{DeviceModel, ReadPlan, Uncertainty};
-use crate::random::SplitMix64;
+use crate::{device::measure::measure, random::SplitMix64};
 
 const KIB: u64 = 1 << 10;
 const SIZES: [u64; 12] = [4, 16, 64, 256, 512, 768, 1024, 1280, 1536, 2048, 3072, 4096];

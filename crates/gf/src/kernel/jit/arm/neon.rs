@@ -10,9 +10,7 @@ use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, T
 use super::Arm;
 use super::encode::{Instruction, Place, V, WIDTH};
 use super::operand_addressing::{self, Places};
-use crate::AlignedBuf;
-use crate::block::Block;
-use crate::tuning::Level;
+use crate::{AlignedBuf, block::Block, tuning::Level};
 
 type Listing = target::Listing<Arm>;
 type Term = target::Term<Arm>;

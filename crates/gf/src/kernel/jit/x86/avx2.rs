@@ -12,9 +12,7 @@ use super::super::super::nibbles;
 use super::super::target::{self, Halves, NoCode, Places as _, Products, Store, Target, Written};
 use super::operand_addressing::{HEADER, MAPS, Places, REST_BYTES};
 use super::{X86, fetch};
-use crate::AlignedBuf;
-use crate::block::Block;
-use crate::tuning::Level;
+use crate::{AlignedBuf, block::Block, tuning::Level};
 
 type Listing = target::Listing<X86>;
 type Term = target::Term<X86>;

@@ -7,8 +7,7 @@ use super::super::super::avx512::{WIDTH, XOR3};
 use super::super::target::{self, Maps, NoCode, Products, Store, Target, Written};
 use super::operand_addressing::{ARGUMENTS, Places, REST_BYTES};
 use super::{X86, fetch};
-use crate::block::Block;
-use crate::tuning::Level;
+use crate::{block::Block, tuning::Level};
 
 type Listing = target::Listing<X86>;
 type Term = target::Term<X86>;

@@ -1,8 +1,6 @@
 //! Addresses of the operands, factors and spilled values of the code of a block.
 
-use std::cmp::Reverse;
-use std::collections::BTreeSet;
-use std::mem::offset_of;
+use std::{cmp::Reverse, collections::BTreeSet, mem::offset_of};
 
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 

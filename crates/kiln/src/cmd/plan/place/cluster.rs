@@ -1,14 +1,12 @@
 //! The machines of `--cluster`: a TOML file, of which a `pool.toml` is a special case.
 
-use std::path::Path;
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use kiln_code::{Codec, Dag};
 use kiln_plan::{Cluster, Node, PlanError, Problem};
 use serde::Deserialize;
 
-use crate::exit::Failure;
-use crate::sizes;
+use crate::{exit::Failure, sizes};
 
 /// The largest file of machines.
 const FILE_BYTES_MAX: u64 = 16 << 20;

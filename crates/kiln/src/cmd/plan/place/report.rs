@@ -4,10 +4,7 @@ use kiln_code::Codec;
 use kiln_plan::{Bound, Costs, LowerBounds, Plan, Problem, Proof, SearchBudget, frontier};
 use serde::Serialize;
 
-use crate::exit::Failure;
-use crate::lists;
-use crate::print::table;
-use crate::sizes;
+use crate::{exit::Failure, lists, print::table, sizes};
 
 /// Report of a placed plan.
 #[derive(Serialize)]

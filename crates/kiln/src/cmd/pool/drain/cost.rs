@@ -1,15 +1,11 @@
 //! Cost of emptying a node on links: shards that it sends itself, and shards that the others
 //! rebuild because its link has enough to carry.
 
-use kiln_pool::repair::queue::Damaged;
-use kiln_pool::{Index, Key, Listed, Pool};
+use kiln_pool::{Index, Key, Listed, Pool, repair::queue::Damaged};
 use kiln_recovery::batch::{Batch, DamagedObject, JOINT, PlannedRepair, Rules, Snapshot};
 
-use crate::exit::Failure;
-use crate::fields;
 use crate::print::{count, is_null};
-use crate::setup::Setup;
-use crate::sizes;
+use crate::{exit::Failure, fields, setup::Setup, sizes};
 
 /// Shards that are planned; the plan of more is like that of these.
 const MOST: usize = 20_000;
