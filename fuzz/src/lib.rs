@@ -52,9 +52,7 @@ targets!(assignment changes device interface link nbd pack pool set shard spec v
 
 impl Target {
     /// Seeds and kept inputs, with names.
-    ///
-    /// # Errors
-    /// The corpus cannot be read.
+    /// Errors: the corpus cannot be read.
     pub fn inputs(&self) -> std::io::Result<Vec<(String, Vec<u8>)>> {
         let seeds = (self.seeds)().into_iter().enumerate();
         let mut inputs: Vec<_> = seeds.map(|(at, bytes)| (format!("seed {at}"), bytes)).collect();

@@ -77,9 +77,7 @@ impl<'a> Regions<'a> {
     /// # Safety
     /// The lists lead to pointers, and the pointers to as many bytes as the lengths say; no
     /// other thread changes inputs or touches outputs during `'a`.
-    ///
-    /// # Errors
-    /// A null pointer, an absurd length, or an output that overlaps another buffer.
+    /// Errors: a null pointer, an absurd length, or an output that overlaps another buffer.
     pub(crate) unsafe fn new(
         inputs: Given<impl ExactSizeIterator<Item = usize>>,
         outputs: Given<impl ExactSizeIterator<Item = usize>>,

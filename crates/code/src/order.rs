@@ -74,9 +74,7 @@ fn parse(text: &str) -> Result<(&'static OrderKind, String), CodeError> {
 }
 
 /// The one way in which an order is written, e.g. in a shard.
-///
-/// # Errors
-/// No such order, or arguments that it does not take.
+/// Errors: no such order, or arguments that it does not take.
 pub(crate) fn canonical(text: &str) -> Result<String, CodeError> {
     let (kind, arguments) = parse(text)?;
     Ok(match arguments.is_empty() {

@@ -231,9 +231,7 @@ impl Program {
 
     /// The same program on blocks of packets, each block coded alone; the last block has shorter
     /// packets where the length asks for it.
-    ///
-    /// # Errors
-    /// Some buffer is a part of a block.
+    /// Errors: some buffer is a part of a block.
     pub(crate) fn in_packets(self, packets: Packets) -> Result<Program, CodeError> {
         packets.check(self.cached.kernel_program.buffers())?;
         Ok(Program { packets: Some(packets), ..self })

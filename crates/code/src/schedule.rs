@@ -80,9 +80,7 @@ pub(crate) struct Sum {
 }
 
 /// The sums of a DAG, each after its terms.
-///
-/// # Errors
-/// The DAG multiplies.
+/// Errors: the DAG multiplies.
 pub(crate) fn sums(dag: &Dag) -> Result<Vec<Sum>, CodeError> {
     let mut sums = Vec::with_capacity(dag.vertices() - dag.inputs().len());
     for step in dag.steps() {

@@ -60,10 +60,8 @@ impl Gate {
     }
 
     /// Sets or removes a document of a bucket.
-    ///
-    /// # Errors
-    /// [`Code::NoSuchBucket`]; [`Code::InvalidBucketState`]: object lock needs versioning; the
-    /// pool's errors.
+    /// Errors: [`Code::NoSuchBucket`]; [`Code::InvalidBucketState`]: object lock needs versioning;
+    /// the pool's errors.
     pub(crate) fn set(&self, bucket: &str, name: &str, document: Option<&str>) -> Result<()> {
         for _ in 0..RETRIES {
             let Seen { mut record, run, .. } = self.see_bucket(bucket)?;
@@ -104,9 +102,7 @@ impl Gate {
     }
 
     /// Finds a bucket.
-    ///
-    /// # Errors
-    /// [`Code::NoSuchBucket`]; the pool's errors.
+    /// Errors: [`Code::NoSuchBucket`]; the pool's errors.
     pub(crate) fn bucket(&self, name: &str) -> Result<BucketRecord> {
         Ok(self.see_bucket(name)?.record)
     }

@@ -17,9 +17,7 @@ struct Rule {
 }
 
 /// Reads a client's document.
-///
-/// # Errors
-/// [`Code::MalformedXML`], [`Code::InvalidRequest`].
+/// Errors: [`Code::MalformedXML`], [`Code::InvalidRequest`].
 fn parse(text: &str) -> Result<Vec<Rule>> {
     let malformed = |why: &str| GateError::new(Code::MalformedXML, format!("cors: {why}"));
     let refused = |why: String| GateError::new(Code::InvalidRequest, why);
@@ -115,9 +113,7 @@ impl Gate {
     }
 
     /// Answers a page that asks whether it may send a request.
-    ///
-    /// # Errors
-    /// [`Code::AccessForbidden`]; as [`Gate::bucket`].
+    /// Errors: [`Code::AccessForbidden`]; as [`Gate::bucket`].
     pub(crate) fn preflight(&self, req: &Request) -> Result<Headers> {
         let bad = |why: &str| GateError::new(Code::BadRequest, why);
         let origin = req.header("origin");

@@ -59,9 +59,7 @@ impl Kind {
     }
 
     /// Reads a name that a client gives.
-    ///
-    /// # Errors
-    /// [`Code::InvalidRequest`]: it is unknown.
+    /// Errors: [`Code::InvalidRequest`]: it is unknown.
     pub(crate) fn named(name: &str) -> Result<Kind> {
         let unknown = || format!("checksum: the algorithm {name:?} is unknown");
         Kind::parse(name).ok_or_else(|| GateError::new(Code::InvalidRequest, unknown()))

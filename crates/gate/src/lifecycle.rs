@@ -54,9 +54,8 @@ fn midnight(ms: u64) -> u64 {
 }
 
 /// Reads a client's document; rules that are disabled are left out. Rules without an ID get one.
-///
-/// # Errors
-/// [`Code::MalformedXML`], [`Code::InvalidArgument`]; [`Code::NotImplemented`]: it wants more.
+/// Errors: [`Code::MalformedXML`], [`Code::InvalidArgument`]; [`Code::NotImplemented`]: it wants
+/// more.
 pub(crate) fn parse(text: &str) -> Result<(Vec<Rule>, String)> {
     let mut document = xml::parse(text.as_bytes(), "LifecycleConfiguration")?;
     let (mut rules, mut ids) = (Vec::new(), Vec::new());

@@ -140,9 +140,7 @@ impl Gate {
     }
 
     /// Writes a range of an object's data to `out`.
-    ///
-    /// # Errors
-    /// [`PoolError::NoObject`] where it was replaced meanwhile; as the pool's reads.
+    /// Errors: [`PoolError::NoObject`] where it was replaced meanwhile; as the pool's reads.
     pub(crate) fn read_object(
         &self,
         at: &BucketRecord,

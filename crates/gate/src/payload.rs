@@ -49,9 +49,7 @@ impl Announced {
     }
 
     /// Reads what the head says; `claim` is the claim about the payload that was signed.
-    ///
-    /// # Errors
-    /// A length that is missing or too large, digests that are none.
+    /// Errors: a length that is missing or too large, digests that are none.
     pub(crate) fn of(req: &Request, claim: &str) -> Result<Announced> {
         let wrong = |code, why: &str| GateError::new(code, why.to_owned());
         let chunked = claim.starts_with("STREAMING-");
@@ -94,9 +92,7 @@ impl Announced {
     }
 
     /// Adds the checksum that the request names of its payload.
-    ///
-    /// # Errors
-    /// [`Code::InvalidRequest`]: several, unknown ones, or a value that is none.
+    /// Errors: [`Code::InvalidRequest`]: several, unknown ones, or a value that is none.
     pub(crate) fn with_checksum(self, req: &Request) -> Result<Announced> {
         let checksum = named_checksum(req)?;
         let trailed = matches!(checksum, Some((_, None)));

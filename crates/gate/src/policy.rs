@@ -25,9 +25,7 @@ fn statements(policy: &Value) -> &[Value] {
 }
 
 /// Refuses policies that grant anything but reads by everybody.
-///
-/// # Errors
-/// [`Code::MalformedPolicy`]; [`Code::NotImplemented`]: it is a policy of another kind.
+/// Errors: [`Code::MalformedPolicy`]; [`Code::NotImplemented`]: it is a policy of another kind.
 pub(crate) fn check(policy: &str, bucket: &str) -> Result<()> {
     let malformed = |why: &str| GateError::new(Code::MalformedPolicy, why);
     if !policy.trim_start().starts_with('{') {

@@ -22,9 +22,7 @@ pub(crate) struct Request {
 
 impl Request {
     /// Reads the head of a request.
-    ///
-    /// # Errors
-    /// [`Code::InvalidArgument`]: what is encoded in it is no text.
+    /// Errors: [`Code::InvalidArgument`]: what is encoded in it is no text.
     pub(crate) fn new(head: &http::request::Parts) -> Result<Request> {
         let wrong = || GateError::new(Code::InvalidArgument, "URI: it is no text when decoded");
         let path = decoded(head.uri.path(), false).ok_or_else(wrong)?;

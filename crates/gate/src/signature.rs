@@ -47,9 +47,7 @@ fn version2() -> GateError {
 
 impl Claim {
     /// Reads the signature of a request; `None`: it carries none.
-    ///
-    /// # Errors
-    /// It is malformed, or of another algorithm.
+    /// Errors: it is malformed, or of another algorithm.
     pub(crate) fn of(req: &Request) -> Result<Option<Claim>> {
         if let Some(header) = req.header("authorization") {
             return Claim::of_header(req, header).map(Some);
@@ -191,10 +189,9 @@ impl Claim {
     }
 
     /// Checks the signature with the secret of its key, and the time.
-    ///
-    /// # Errors
-    /// [`Code::SignatureDoesNotMatch`], [`Code::RequestTimeTooSkewed`]; [`Code::AccessDenied`] for
-    /// a URL that has expired, or headers that should be signed and are not.
+    /// Errors: [`Code::SignatureDoesNotMatch`], [`Code::RequestTimeTooSkewed`];
+    /// [`Code::AccessDenied`] for a URL that has expired, or headers that should be signed and are
+    /// not.
     pub(crate) fn verify(&self, req: &Request, secret: &str, now: u64) -> Result<Signer> {
         let denied = |why: &str| GateError::new(Code::AccessDenied, why);
         let time = times::parse_basic(&self.time);

@@ -73,9 +73,7 @@ fn visible(seen: Option<&Seen<ObjectRecord>>) -> Option<&ObjectRecord> {
 
 impl Gate {
     /// Finds an object: the version in force.
-    ///
-    /// # Errors
-    /// [`Code::NoSuchKey`], [`Code::NoSuchBucket`]; the pool's errors.
+    /// Errors: [`Code::NoSuchKey`], [`Code::NoSuchBucket`]; the pool's errors.
     pub(crate) fn object(&self, at: &BucketRecord, key: &str) -> Result<Seen<ObjectRecord>> {
         let none = || GateError::new(Code::NoSuchKey, "object: there is none of this key");
         let seen = self.see_object(at, key)?.ok_or_else(none)?;
@@ -96,9 +94,7 @@ impl Gate {
     }
 
     /// Finds a version, or the one in force for `None`; returns the name of its record, too.
-    ///
-    /// # Errors
-    /// [`Code::NoSuchKey`], [`Code::NoSuchVersion`]; the pool's errors.
+    /// Errors: [`Code::NoSuchKey`], [`Code::NoSuchVersion`]; the pool's errors.
     pub(crate) fn version(
         &self,
         at: &BucketRecord,
@@ -277,10 +273,8 @@ impl Gate {
 
     /// Removes an object, or makes a delete marker of it where the bucket keeps versions; or
     /// removes one version; `bypass`: past governance.
-    ///
-    /// # Errors
-    /// [`Code::PreconditionFailed`]; [`Code::AccessDenied`] of a version that is locked; the pool's
-    /// errors.
+    /// Errors: [`Code::PreconditionFailed`]; [`Code::AccessDenied`] of a version that is locked;
+    /// the pool's errors.
     pub(crate) fn delete_object(
         &self,
         place: Place<'_>,
@@ -377,9 +371,7 @@ impl Gate {
     }
 
     /// Changes what is known of a version beside its data; returns it as it is then.
-    ///
-    /// # Errors
-    /// As [`Gate::version`]; those of `change`.
+    /// Errors: as [`Gate::version`]; those of `change`.
     pub(crate) fn amend(
         &self,
         at: &BucketRecord,

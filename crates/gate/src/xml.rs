@@ -132,9 +132,7 @@ fn malformed(why: &str) -> GateError {
 }
 
 /// Reads a document. Entities are the five of XML and numbers; there are no declarations.
-///
-/// # Errors
-/// [`Code::MalformedXML`].
+/// Errors: [`Code::MalformedXML`].
 pub(crate) fn parse(bytes: &[u8], root: &str) -> Result<Element> {
     let mut rest = std::str::from_utf8(bytes).map_err(|_| malformed("it is no UTF-8"))?;
     let mut open: Vec<Element> = Vec::new();

@@ -12,28 +12,22 @@ pub struct Common {
     /// Print one JSON object for scripts instead of text
     #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,
-
     /// No progress and no summary; only warnings and errors
     #[arg(short, long, global = true, help_heading = "Common options")]
     pub quiet: bool,
-
     /// Print more, e.g. what each node had to read
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = "Common options")]
     pub verbose: u8,
-
     /// Threads that compute [default: all cores]
     #[arg(long, global = true, value_name = "N", help_heading = "Common options")]
     pub threads: Option<usize>,
-
     /// Read and write at most SIZE bytes per second at each node, e.g. 50MiB
     #[arg(long, global = true, value_name = "SIZE", value_parser = size,
           help_heading = "Common options")]
     pub limit_rate: Option<u64>,
-
     /// The cluster's key, for agents (kiln://host:port) [default: the file named by KILN_KEY]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Common options")]
     pub key: Option<PathBuf>,
-
     /// Seconds to wait for a folder that another kiln has locked
     #[arg(
         long,
@@ -43,7 +37,6 @@ pub struct Common {
         help_heading = "Common options"
     )]
     pub lock_wait: u64,
-
     /// Seed of all random choices, so that a run can be repeated
     #[arg(
         long,

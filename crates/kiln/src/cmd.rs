@@ -187,9 +187,7 @@ impl Command {
 }
 
 /// Parses the command line; `None`: help or the version was asked for, and has been printed.
-///
-/// # Errors
-/// [`Failure::Arguments`] in one line when the words make no sense.
+/// Errors: [`Failure::Arguments`] in one line when the words make no sense.
 pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Option<Program>, Failure> {
     Program::try_parse_from(words).map(Some).or_else(|error| shown_or_wrong(&error))
 }

@@ -104,9 +104,7 @@ fn ready(view: &View) -> Result<(), String> {
 }
 
 /// Serves a board as long as the process lives, on a thread of its own; gives the address.
-///
-/// # Errors
-/// The address cannot be listened on; no threads.
+/// Errors: the address cannot be listened on; no threads.
 pub fn serve(
     board: Arc<Board>,
     listen: &str,

@@ -189,9 +189,7 @@ impl Setup {
     }
 
     /// The cluster's key.
-    ///
-    /// # Errors
-    /// No key is named, or the file has none.
+    /// Errors: no key is named, or the file has none.
     pub fn key(&self) -> Result<ClusterKey, Failure> {
         match &self.key {
             Some(path) => Ok(ClusterKey::load(path)?),
@@ -206,9 +204,7 @@ impl Setup {
 
     /// Refuses a key of a lesser role, where one is given. Agents and the keys of before there were
     /// these roles are refused by agents alone.
-    ///
-    /// # Errors
-    /// [`Failure::Role`]; the key cannot be read.
+    /// Errors: [`Failure::Role`]; the key cannot be read.
     pub fn need_role(&self, least: Option<PeerRole>) -> Result<(), Failure> {
         let (Some(least), Some(file)) = (least, &self.key) else { return Ok(()) };
         // A command that makes the key comes before it.
@@ -222,9 +218,7 @@ impl Setup {
     }
 
     /// Connections to agents, of which one is at this address: without TLS no key is needed.
-    ///
-    /// # Errors
-    /// As [`Setup::key`], or no threads.
+    /// Errors: as [`Setup::key`], or no threads.
     pub fn network(&self, address: &Address) -> Result<&Network, Failure> {
         if let Some(network) = self.network.get() {
             // One network serves both kinds; without a key it refuses what needs one.
@@ -296,9 +290,7 @@ fn address_space() -> Option<u64> {
 
 /// Raises limits of this process; too few open files would look as if shards were missing, and
 /// without memory it would be aborted.
-///
-/// # Errors
-/// A limit cannot be raised that far.
+/// Errors: a limit cannot be raised that far.
 pub fn need_resources() -> Result<(), Failure> {
     if let Some(limit @ ..ADDRESS_SPACE) = address_space() {
         return Err(Failure::Memory { limit: limit >> 10, needed: ADDRESS_SPACE >> 10 });
@@ -331,9 +323,7 @@ pub fn variable(name: &str) -> Option<PathBuf> {
 
 /// Listens on an address. One that other machines reach must be `safe`, or the failure says what
 /// to give: a certificate, or `instead`.
-///
-/// # Errors
-/// [`Failure::Flag`]; the address cannot be listened on.
+/// Errors: [`Failure::Flag`]; the address cannot be listened on.
 pub fn listener(listen: &str, safe: bool, instead: &str) -> Result<TcpListener, Failure> {
     let failed = |source| Failure::Io { action: "listen on", path: listen.into(), source };
     let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(failed)?.collect();
@@ -348,18 +338,14 @@ pub fn listener(listen: &str, safe: bool, instead: &str) -> Result<TcpListener, 
 }
 
 /// The code that a spec or a Ceph profile names; `order=` may name a file.
-///
-/// # Errors
-/// Unknown code or impossible parameters; an order's file that cannot be used.
+/// Errors: unknown code or impossible parameters; an order's file that cannot be used.
 pub fn codec(spec: &str) -> Result<Codec, Failure> {
     let spec: CodeSpec = order::resolve(spec)?.parse()?;
     Ok(Codec::new(&spec)?)
 }
 
 /// Bytes of a sub-chunk and of a chunk are two ways to say one thing; at most one may be given.
-///
-/// # Errors
-/// The chunk is zero or no multiple of the code's sub-chunks.
+/// Errors: the chunk is zero or no multiple of the code's sub-chunks.
 pub fn sub_chunk(
     alpha: usize,
     sub_chunk: Option<u64>,
@@ -380,9 +366,7 @@ pub fn sub_chunk(
 }
 
 /// Bytes of a sub-chunk of a chunk.
-///
-/// # Errors
-/// The chunk is zero or no multiple of alpha; the error names the nearest that would be.
+/// Errors: the chunk is zero or no multiple of alpha; the error names the nearest that would be.
 pub fn divided(chunk: u64, alpha: usize) -> Result<u64, Failure> {
     let alpha = alpha as u64;
     if chunk > 0 && chunk.is_multiple_of(alpha) {

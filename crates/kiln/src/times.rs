@@ -9,9 +9,7 @@ use jiff::tz::TimeZone;
 const UNITS: &[(&str, u64)] = &[("s", 1), ("m", 60), ("min", 60), ("h", 3600), ("d", 86_400)];
 
 /// Parses a span: a whole number and a unit.
-///
-/// # Errors
-/// Not a time; the message gives an example.
+/// Errors: not a time; the message gives an example.
 pub fn parse(text: &str) -> Result<Duration, String> {
     let wrong = || format!("'{text}' is not a time: write a number and s, m, h or d, e.g. 30d");
     let trimmed = text.trim();
@@ -25,9 +23,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
 
 /// Parses a moment in the past: a day (its end), a day and a time, all in UTC, how long ago, or ms
 /// since 1970. Gives ms since 1970.
-///
-/// # Errors
-/// Not a moment; the message gives examples.
+/// Errors: not a moment; the message gives examples.
 pub fn parse_moment(text: &str, now_ms: u64) -> Result<u64, String> {
     if let Ok(ago) = parse(text) {
         return Ok(now_ms.saturating_sub(ago.as_millis() as u64));

@@ -213,9 +213,7 @@ pub fn is_internal(name: &str) -> bool {
 }
 
 /// Refuses names that are kiln's own: those of volumes, of buckets and of attributes.
-///
-/// # Errors
-/// [`Failure::Reserved`].
+/// Errors: [`Failure::Reserved`].
 pub fn refuse_reserved(name: &str) -> Result<(), Failure> {
     let own = name.trim_start_matches('/');
     let reserved = is_internal(own) || is_internal(&format!("{own}/"));

@@ -278,9 +278,7 @@ impl Index {
 
     /// Objects that changed since the index was brought up to date, as far as the nodes' logs tell;
     /// `None`: any may have. More may be named than did.
-    ///
-    /// # Errors
-    /// The database. A node that fails while it is asked says nothing.
+    /// Errors: the database. A node that fails while it is asked says nothing.
     pub(crate) fn changed(&self, pool: &ClusterMap) -> Result<Option<HashSet<Key>>> {
         let mut changed = HashSet::new();
         for (at, store) in pool.present() {

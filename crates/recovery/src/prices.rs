@@ -134,9 +134,7 @@ impl ByPrice {
 
     /// The cheapest plan, proved; of equally cheap ones the one that loads links least. The first
     /// strategy with all helpers is what it is compared with.
-    ///
-    /// # Errors
-    /// Too few chunks can be read; no strategy has a plan.
+    /// Errors: too few chunks can be read; no strategy has a plan.
     pub(crate) fn cheapest(
         &self,
         wanted: &Wanted<'_>,

@@ -15,9 +15,7 @@ pub trait Source: Read + Send {
 
     /// Moves forward by `bytes` without handing them out: reads them, unless there is a shorter
     /// way.
-    ///
-    /// # Errors
-    /// It ends before.
+    /// Errors: it ends before.
     fn skip(&mut self, bytes: u64) -> io::Result<()> {
         let skipped = io::copy(&mut self.take(bytes), &mut io::sink())?;
         if skipped == bytes { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }

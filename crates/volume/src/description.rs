@@ -67,9 +67,7 @@ pub(crate) fn look_up(rim: &Rim, volume: &str) -> Result<Held> {
 
 /// Replaces what the pool says of a volume, if it is what the caller knows (`None`: nothing); gives
 /// the identity of what is there then.
-///
-/// # Errors
-/// [`VolumeError::Deposed`]: another writer changed it.
+/// Errors: [`VolumeError::Deposed`]: another writer changed it.
 pub(crate) fn swap(
     rim: &Rim,
     volume: &str,

@@ -8,9 +8,7 @@ use crate::{Result, VolumeError, description::look_up, kept::lock, volume::Volum
 
 impl Volume {
     /// Copies of the log failed: goes on with a new one, on other nodes.
-    ///
-    /// # Errors
-    /// [`VolumeError::Deposed`]; [`VolumeError::TooFewNodes`].
+    /// Errors: [`VolumeError::Deposed`]; [`VolumeError::TooFewNodes`].
     pub(crate) fn renew(&self, generation: &mut Generation, failed: &Failed) -> Result<()> {
         if failed.iter().any(|(node, error)| error.is_fenced() && self.was_closed(generation, node))
         {

@@ -161,9 +161,7 @@ impl XorCode {
     }
 
     /// For parameters whose source does not promise an MDS code: tries every loss of m chunks.
-    ///
-    /// # Errors
-    /// Some loss cannot be decoded; the error names it.
+    /// Errors: some loss cannot be decoded; the error names it.
     pub(super) fn check_mds(self, spec: &CodeSpec, hint: &str) -> Result<XorCode, CodeError> {
         let Shape { k, m, .. } = self.shape();
         for lost in combinations(k + m, m) {

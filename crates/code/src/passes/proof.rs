@@ -8,10 +8,8 @@ type Set = Vec<u64>;
 
 /// Proves that a schedule computes the outputs of `dag`: over GF(2) a word *is* the set of inputs
 /// that it sums, so equal sets are equal bytes for any data.
-///
-/// # Errors
-/// The DAG multiplies, or this is no schedule of it: a word is used before it is made, an input is
-/// written, an output differs.
+/// Errors: the DAG multiplies, or this is no schedule of it: a word is used before it is made, an
+/// input is written, an output differs.
 pub(super) fn prove(schedule: &Schedule, dag: &Dag) -> Result<(), CodeError> {
     let wrong = |what: String| Err(CodeError::Internal(format!("a schedule {what}")));
     let inputs = schedule.inputs();

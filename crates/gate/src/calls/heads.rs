@@ -139,9 +139,7 @@ pub(super) struct Wanted {
 }
 
 /// Returns the range that a header names; `None`: it is no range, and is ignored.
-///
-/// # Errors
-/// [`Code::InvalidRange`]: nothing of the object lies in it.
+/// Errors: [`Code::InvalidRange`]: nothing of the object lies in it.
 pub(super) fn range_of(header: Option<&str>, size: u64) -> Result<Option<Range<u64>>> {
     let Some(spec) = header.and_then(|header| header.trim().strip_prefix("bytes=")) else {
         return Ok(None);

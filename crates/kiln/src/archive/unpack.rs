@@ -31,9 +31,7 @@ struct Folder {
 
 impl Unpacking {
     /// Begins to unpack into `place`, which must not be there.
-    ///
-    /// # Errors
-    /// It is there; its parent is not, or cannot be written.
+    /// Errors: it is there; its parent is not, or cannot be written.
     pub fn new(place: &Path) -> Result<Unpacking, Failure> {
         if place.symlink_metadata().is_ok() {
             return Err(Failure::InTheWay { path: place.to_owned() });
@@ -71,9 +69,7 @@ impl Unpacking {
     }
 
     /// Waits for the end, makes all durable and gives it its name. Gives what was left out.
-    ///
-    /// # Errors
-    /// It is no archive, or cannot be written; then nothing has the name.
+    /// Errors: it is no archive, or cannot be written; then nothing has the name.
     pub fn finish(mut self) -> Result<Vec<String>, Failure> {
         drop(self.pipe.take());
         let failed = |action, path: &Path| {

@@ -74,71 +74,54 @@ pub struct Advise {
     /// Nodes that fail alone: disks, or machines, whichever holds one shard of an object
     #[arg(long, value_name = "N")]
     nodes: usize,
-
     /// Bytes of data, before redundancy
     #[arg(long, value_name = "SIZE", value_parser = size)]
     data: u64,
-
     /// Bytes that a node can hold [default: whatever it takes]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     node_size: Option<u64>,
-
     /// Bytes of a typical object
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "64MiB")]
     object: u64,
-
     /// Kind of disk, where no model was measured
     #[arg(long, value_enum, default_value = "hdd")]
     class: Class,
-
     /// Model that kiln probe measured of such a disk, instead of its class
     #[arg(long, value_name = "FILE")]
     device_model: Option<PathBuf>,
-
     /// Bytes a second of a node's link, each way; 1250MB is 10 Gbit/s
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "1250MB")]
     link: u64,
-
     /// Percent of the nodes that fail in a year and lose what they hold [default: of the class]
     #[arg(long, value_name = "PERCENT")]
     failures: Option<f64>,
-
     /// Hours from a failure until its repair begins
     #[arg(long, value_name = "HOURS", default_value_t = 1.0)]
     detection: f64,
-
     /// Nodes of a host or a rack that fails at once; each holds one shard of an object
     #[arg(long, value_name = "N", default_value_t = 1, requires = "domain_failures")]
     domain: usize,
-
     /// Percent of these that fail in a year with all that their nodes hold
     #[arg(long, value_name = "PERCENT", requires = "domain")]
     domain_failures: Option<f64>,
-
     /// Money for a TB stored for a month, and for a TB that repairs read
     #[arg(long, value_name = "STORED,READ", value_delimiter = ',', num_args = 1)]
     price: Vec<f64>,
-
     /// Draw what codes store and their nines, as SVG
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
-
     /// Wish: at least so many nines, e.g. 11: a year loses data with a chance of 1e-11
     #[arg(long, value_name = "N", default_value_t = 9.0)]
     nines: f64,
-
     /// Wish: any so many nodes may be lost at once
     #[arg(long, value_name = "N", default_value_t = 2)]
     lose: usize,
-
     /// Wish: at most so many bytes stored for each byte of data
     #[arg(long, value_name = "FACTOR", default_value_t = 2.0)]
     overhead: f64,
-
     /// Look at these codes alone, e.g. clay:10+4
     #[arg(long = "code", value_name = "SPEC")]
     codes: Vec<String>,
-
     /// Play the recommended code event by event, too
     #[arg(long)]
     simulate: bool,

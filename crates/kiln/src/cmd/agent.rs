@@ -39,32 +39,25 @@ pub struct Agent {
     /// Folder to serve, created when absent; or a bucket, with --parts
     #[arg(long, value_name = "DIR", required_unless_present = "init")]
     dir: Option<PathBuf>,
-
     /// Folder of this machine for what is being written, where --dir is a bucket; created when
     /// absent, for this bucket alone
     #[arg(long, value_name = "FOLDER", conflicts_with = "init")]
     parts: Option<PathBuf>,
-
     /// Serve a bucket although another agent does, which is gone for good
     #[arg(long, requires = "parts")]
     take_over: bool,
-
     /// Address to listen on [default: 0.0.0.0:7440, with --plain 127.0.0.1:7440]
     #[arg(long, value_name = "HOST:PORT")]
     listen: Option<String>,
-
     /// Name that clients may ask for, as in kiln://host/NAME [default: the folder's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-
     /// Serve without TLS, to this machine only
     #[arg(long, conflicts_with = "init")]
     plain: bool,
-
     /// Address for metrics in Prometheus' format, e.g. 127.0.0.1:9440
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
-
     /// Make the cluster's key (--key FILE, which must not exist) and end
     #[arg(long, conflicts_with_all = ["dir", "listen", "name", "metrics"])]
     init: bool,

@@ -28,7 +28,6 @@ pub struct Codes {
     /// Show this code, e.g. clay:10+4
     #[arg(value_name = "SPEC")]
     spec: Option<String>,
-
     /// Compare all codes of these chunk numbers: operations, update and repair cost, speed here
     #[arg(long, value_name = "K+M", conflicts_with = "spec")]
     compare: Option<String>,

@@ -43,26 +43,20 @@ pub const INTERRUPTED: &str = "copies so far stay; rerun with --skip to copy the
 pub struct Cp {
     /// A folder or file, or pool:NAME
     from: String,
-
     /// pool:NAME, or a folder or file
     to: String,
-
     /// Taken for those who are used to it: folders are copied whole anyway
     #[arg(short = 'r', long = "recursive", hide = true)]
     _recursive: bool,
-
     /// Replace what is there
     #[arg(long, conflicts_with = "skip")]
     force: bool,
-
     /// Leave what is there as it is
     #[arg(long)]
     skip: bool,
-
     /// Out of a pool as it was then, as for kiln ls; pool:NAME@TIME says the same
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<u64>,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

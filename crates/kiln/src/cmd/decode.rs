@@ -42,35 +42,27 @@ pub struct Decode {
     /// Folders with the shards
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
-
     /// File to write; - writes to standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-
     /// Make the folder again that was encoded (any tar archive will do), as FILE
     #[arg(long, conflicts_with_all = ["range", "salvage"])]
     unpack: bool,
-
     /// Only LENGTH bytes, beginning at START; sizes as in 64KiB
     #[arg(long, value_name = "START+LENGTH", value_parser = byte_range)]
     range: Option<Range<u64>>,
-
     /// If not everything can be decoded, write all readable data, zero-fill the rest, and list
     /// the missing bytes (exit code 6)
     #[arg(long, conflicts_with = "range")]
     salvage: bool,
-
     /// All objects in the folders and in all folders below them, as files of their names below the
     /// folder FILE
     #[arg(long, conflicts_with_all = ["object", "range", "unpack"])]
     all: bool,
-
     #[command(flatten)]
     reads: ReadFlags,
-
     #[command(flatten)]
     raw: RawFlags,
-
     /// Replace FILE if it exists
     #[arg(long)]
     force: bool,

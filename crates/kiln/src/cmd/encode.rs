@@ -46,35 +46,27 @@ pub const INTERRUPTED: &str = "\
 pub struct Encode {
     /// File or folder to encode; - reads standard input
     input: PathBuf,
-
     /// Encode a file as an archive, as folders are: its mode and time are kept
     #[arg(long)]
     archive: bool,
-
     /// The code, e.g. clay:10+4 or rs:4+2, or a Ceph profile string
     #[arg(short, long, value_name = "SPEC")]
     code: String,
-
     /// Folder for all shards; or give -o once per shard, e.g. one per disk. Created when absent
     #[arg(short, long, value_name = "DIR", required = true)]
     output: Vec<PathBuf>,
-
     /// Bytes of a sub-chunk, the unit of checksums and partial reads [default: by the code]
     #[arg(long, value_name = "SIZE", value_parser = size, conflicts_with = "chunk")]
     sub_chunk: Option<u64>,
-
     /// Bytes of a chunk, what one stripe puts on one shard [default: by the code]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     chunk: Option<u64>,
-
     /// Format of the shards
     #[arg(long, value_enum, default_value = "kiln")]
     format: Format,
-
     /// Name of the object in the shards [default: the file's name, or stdin]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-
     /// Replace shards of the same name
     #[arg(long)]
     force: bool,

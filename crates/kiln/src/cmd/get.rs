@@ -45,28 +45,22 @@ pub struct Get {
     /// Name of the object
     #[arg(value_parser = in_pool)]
     name: String,
-
     /// File to write; - writes to standard output [default: the last part of NAME]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-
     /// The object as it was then, as for kiln ls
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<u64>,
-
     /// Only LENGTH bytes, beginning at START; sizes as in 64KiB
     #[arg(long, value_name = "START+LENGTH", value_parser = byte_range)]
     range: Option<Range<u64>>,
-
     /// Rebuild lost chunks by: auto, central (on this machine), or by agents, with a strategy
     /// of kiln plan --strategy
     #[arg(long, value_name = "NAME", default_value = AUTO)]
     strategy: String,
-
     /// Replace FILE if it exists
     #[arg(long)]
     force: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

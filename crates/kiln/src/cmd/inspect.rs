@@ -28,7 +28,6 @@ pub struct Inspect {
     /// Folders with shards, or single shard files
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
-
     /// Only the object of this name
     #[arg(long, value_name = "NAME", alias = "name")]
     object: Option<String>,

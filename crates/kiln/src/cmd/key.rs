@@ -43,20 +43,16 @@ pub struct Key {
     /// Role of its holder
     #[arg(long, value_parser = roles(), required_unless_present_any = ["list", "revoke"])]
     role: Option<PeerRole>,
-
     /// Days after which it ends
     #[arg(long, value_name = "N", default_value_t = 90,
           value_parser = clap::value_parser!(u32).range(1..=3650))]
     days: u32,
-
     /// File for it, which must not exist
     #[arg(short, long, value_name = "FILE", required_unless_present_any = ["list", "revoke"])]
     output: Option<PathBuf>,
-
     /// List the keys that were issued with this cluster key's file
     #[arg(long, conflicts_with_all = ["role", "output", "revoke"])]
     list: bool,
-
     /// Revoke the issued key of this id
     #[arg(long, value_name = "ID", conflicts_with_all = ["role", "output"])]
     revoke: Option<String>,

@@ -32,20 +32,16 @@ pub struct Ls {
     /// Only objects whose names begin with this
     #[arg(default_value = "", value_parser = in_pool)]
     prefix: String,
-
     /// Also size, when it was put (UTC), version and code
     #[arg(short, long)]
     long: bool,
-
     /// List the objects of then: a day (its end) or "2026-11-28 17:04" (UTC), or 3d for 3 days ago
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<u64>,
-
     /// All versions that are kept, the newest of each object first, and until when each was in
     /// force
     #[arg(long, conflicts_with = "at")]
     versions: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -51,9 +51,7 @@ pub fn refuse_raw(raw: bool) -> Result<(), Failure> {
 /// The objects that have shards in the places or, where these are folders of this machine, anywhere
 /// below them; in order. Where several folders are given, those of one name below them belong
 /// together. Symbolic links are not followed.
-///
-/// # Errors
-/// A folder that cannot be read; no shards at all.
+/// Errors: a folder that cannot be read; no shards at all.
 pub fn groups(setup: &Setup, roots: &[PathBuf], mode: ReadMode) -> Result<Vec<Group>, Failure> {
     let mut folders = BTreeSet::from([PathBuf::new()]);
     for root in roots.iter().filter_map(|root| local(root).ok()).filter(|root| root.exists()) {

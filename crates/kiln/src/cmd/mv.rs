@@ -35,19 +35,15 @@ pub struct Mv {
     /// The object's name
     #[arg(value_parser = in_pool)]
     from: String,
-
     /// Its new name; FOLDER/ stands for the last word of the old one in that folder
     #[arg(value_parser = in_pool)]
     to: String,
-
     /// FROM and TO are folders: move all objects in the first into the second
     #[arg(short, long)]
     recursive: bool,
-
     /// Replace objects of the new names
     #[arg(long)]
     force: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

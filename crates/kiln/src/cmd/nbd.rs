@@ -40,43 +40,33 @@ const OPEN_FILES: u64 = 65_536;
 pub struct Nbd {
     /// Name of the volume
     volume: String,
-
     /// Address to listen on [default: 127.0.0.1:10809]
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "socket")]
     listen: Option<String>,
-
     /// Socket of this machine to listen on, instead of a port
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-
     /// Name that clients ask for [default: the volume's]
     #[arg(long, value_name = "NAME")]
     export: Option<String>,
-
     /// Nothing can be written
     #[arg(long)]
     read_only: bool,
-
     /// Take the volume from its present server, which can write nothing more
     #[arg(long)]
     take_over: bool,
-
     /// The server's certificate, PEM: connections are encrypted
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-
     /// Its key, PEM
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-
     /// Certificates, PEM, that clients' certificates must be signed by
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_clients: Option<PathBuf>,
-
     /// Address for metrics in Prometheus' format, e.g. 127.0.0.1:9441
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
-
     /// Bytes a second that cleaning reads and writes at most
     ///
     /// It is kept as long as 64% of what segments hold are live; then cleaning takes what it needs.
@@ -84,11 +74,9 @@ pub struct Nbd {
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0")]
     #[arg(hide_default_value = true)]
     limit_cleaning: u64,
-
     /// Serve other machines without encryption: anyone who reaches the port can read and write
     #[arg(long)]
     insecure: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

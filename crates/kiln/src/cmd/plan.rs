@@ -66,35 +66,26 @@ pub struct Plan {
     /// The code, e.g. clay:10+4
     #[arg(short, long, value_name = "SPEC")]
     code: String,
-
     /// The shards that are lost, e.g. 3 or 0,4-6
     #[arg(long, value_name = "LIST", conflicts_with = "average")]
     lost: Option<Indices>,
-
     /// Average over all patterns of F lost shards; many patterns are sampled, with --seed
     #[arg(long, value_name = "F")]
     average: Option<usize>,
-
     /// Bytes of a chunk [default: as kiln encode takes for a large file]
     #[arg(long, visible_alias = "block", value_name = "SIZE", value_parser = size)]
     chunk: Option<u64>,
-
     #[command(flatten)]
     orders: orders::Flags,
-
     /// Draw the placed plan as SVG
     #[arg(long, value_name = "FILE", conflicts_with = "orders")]
     picture: Option<PathBuf>,
-
     #[command(flatten)]
     reads: reads::DeviceFlags,
-
     #[command(flatten)]
     price: price::PriceFlags,
-
     #[command(flatten)]
     place: place::Placing,
-
     #[command(flatten)]
     recover: recover::Recover,
 }

@@ -44,15 +44,12 @@ pub struct Probe {
     /// A folder on the device, or the device itself
     #[arg(value_name = "DIR|DEVICE")]
     target: PathBuf,
-
     /// Keep the result in FILE [default: .kiln-device in DIR; nowhere for DEVICE]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-
     /// Seconds of reading, about; up to three times as long where reads are held up
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     seconds: f64,
-
     /// Bytes of the scratch file in DIR
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "128MiB")]
     scratch: u64,

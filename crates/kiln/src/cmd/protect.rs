@@ -43,31 +43,24 @@ pub struct Protect {
     /// Folder with the files
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-
     /// Compare every byte with its checksum; changes nothing
     #[arg(long, conflicts_with_all = ["repair", "parity", "losses", "prune"])]
     verify: bool,
-
     /// Bring back files that are missing or damaged, and parity
     #[arg(long, conflicts_with_all = ["parity", "losses", "prune"])]
     repair: bool,
-
     /// With --repair: also files that changed since, as they were protected
     #[arg(long, requires = "repair")]
     revert: bool,
-
     /// Share of parity, when a folder is protected for the first time [default: 10%]
     #[arg(long, value_name = "PERCENT")]
     parity: Option<String>,
-
     /// Files, or disks below the folder, of which any so many may be lost [default: 1]
     #[arg(long, value_name = "N")]
     losses: Option<usize>,
-
     /// Folder for parity, on another disk; may be repeated
     #[arg(long, value_name = "DIR")]
     parity_dir: Vec<PathBuf>,
-
     /// Forget files that are not there any more, which --repair would bring back
     #[arg(long)]
     prune: bool,

@@ -33,15 +33,12 @@ pub const INTERRUPTED: &str = "\
 pub struct Put {
     /// File to put; - reads standard input
     input: PathBuf,
-
     /// Name of the object [default: the file's name]
     #[arg(value_parser = in_pool)]
     name: Option<String>,
-
     /// Replace an object of that name
     #[arg(long)]
     force: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -36,15 +36,12 @@ pub struct Recode {
     /// The folder with all shards; or folders, one for each shard of the new code or more
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
-
     /// The code, as kiln codes lists them
     #[arg(long, value_name = "CODE")]
     to: String,
-
     /// The object, where the folders have several
     #[arg(long, value_name = "NAME")]
     object: Option<String>,
-
     /// Recode also where fewer losses are survived than before
     #[arg(long)]
     lower_safety: bool,

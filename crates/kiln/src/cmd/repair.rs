@@ -54,52 +54,40 @@ pub struct Repair {
     /// Folders with the shards; without any, the pool is repaired
     #[arg(value_name = "DIR")]
     folders: Vec<PathBuf>,
-
     /// Shards to rebuild in any case, e.g. 3 or 0,4-6
     #[arg(long, value_name = "LIST")]
     lost: Option<Indices>,
-
     /// Folder for rebuilt shards, when their own is gone. Created when absent
     #[arg(long, value_name = "DIR")]
     to: Option<PathBuf>,
-
     /// Read everything first to find silent damage
     #[arg(long)]
     scan: bool,
-
     /// Write nothing; report what the repair would read, send and write
     #[arg(long)]
     dry_run: bool,
-
     /// Costs of reads on the devices, as kiln probe measured them. Without this flag a folder's
     /// own model counts, where every folder has one
     #[arg(long, value_name = "FILE")]
     device_model: Option<PathBuf>,
-
     /// Read every run by itself, even where models of the devices are known
     #[arg(long, conflicts_with = "device_model")]
     as_runs: bool,
-
     /// Prices of requests and bytes where the shards are: a table as kiln plan --price takes it,
     /// with zones by nodes = [...] instead of chunks. Read what is cheapest, be it runs joined
     /// through gaps or whole chunks
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device_model", "as_runs"])]
     price: Option<PathBuf>,
-
     #[command(flatten)]
     reads: ReadFlags,
-
     /// All objects in the folders, and in all folders below them
     #[arg(long, conflicts_with_all = ["object", "lost", "to"])]
     all: bool,
-
     /// Of a pool: rebuild the shards of unavailable nodes on other nodes
     #[arg(long, conflicts_with = "folders")]
     away: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
-
     #[command(flatten)]
     raw: RawFlags,
 }

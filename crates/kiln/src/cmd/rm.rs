@@ -29,14 +29,11 @@ pub struct Rm {
     /// Names of objects
     #[arg(required = true, value_name = "NAME", value_parser = in_pool)]
     names: Vec<String>,
-
     /// NAME is a folder: remove all objects in it
     #[arg(short, long)]
     recursive: bool,
-
     #[command(flatten)]
     confirm: Confirm,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

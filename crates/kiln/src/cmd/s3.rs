@@ -64,15 +64,12 @@ enum Bucket {
 struct Public {
     /// Name of the bucket
     bucket: String,
-
     /// Let everybody list its objects, too
     #[arg(long)]
     list: bool,
-
     /// Let nobody read it without a key again
     #[arg(long, conflicts_with = "list")]
     off: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -92,23 +89,18 @@ enum Key {
 struct Create {
     /// Description of the key, e.g. its user
     name: String,
-
     /// Bucket whose objects it may get and list; * for all
     #[arg(long, value_name = "BUCKET")]
     read: Vec<String>,
-
     /// Bucket whose objects it may put and delete, too
     #[arg(long, value_name = "BUCKET")]
     write: Vec<String>,
-
     /// Bucket that it may make and remove, too
     #[arg(long, value_name = "BUCKET")]
     owner: Vec<String>,
-
     /// It may make buckets of any name, and owns those that it made
     #[arg(long)]
     create: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -125,7 +117,6 @@ struct List {
 struct Revoke {
     /// Id of the key
     id: String,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -36,23 +36,18 @@ pub struct Scrub {
     /// Only objects whose names begin with this
     #[arg(default_value = "", value_parser = in_pool)]
     prefix: String,
-
     /// Check headers and trailers only: finds what is missing, not what is corrupt
     #[arg(long, conflicts_with = "deep")]
     quick: bool,
-
     /// Also compute parity again and compare it with what is stored
     #[arg(long)]
     deep: bool,
-
     /// Unfinished files older than this many hours are leftovers; a put that takes longer fails
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     grace: u64,
-
     /// Change nothing
     #[arg(long)]
     pub dry_run: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

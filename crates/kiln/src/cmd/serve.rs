@@ -48,34 +48,27 @@ struct S3 {
     /// Address to listen on
     #[arg(long, value_name = "HOST:PORT", default_value = DEFAULT_LISTEN)]
     listen: String,
-
     /// Most connections; more wait
     #[arg(long, value_name = "N", default_value_t = 1024,
           value_parser = clap::value_parser!(u32).range(1..=65_536))]
     connections: u32,
-
     /// Most requests that are served at a time; more wait
     #[arg(long, value_name = "N", default_value_t = 64,
           value_parser = clap::value_parser!(u32).range(1..=1024))]
     requests: u32,
-
     /// PEM file with the certificates that clients are shown; encrypts all connections
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
-
     /// PEM file with the key of the first certificate
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     tls_key: Option<PathBuf>,
-
     /// Address for metrics in Prometheus' format, e.g. 127.0.0.1:9442
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
-
     /// Serve other machines without encryption: signatures protect requests, but anyone on the way
     /// can read the data
     #[arg(long)]
     insecure: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -23,7 +23,6 @@ pub struct Stat {
     /// Name of the object
     #[arg(value_parser = in_pool)]
     name: String,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

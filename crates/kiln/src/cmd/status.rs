@@ -35,7 +35,6 @@ pub struct Status {
     /// Look again every so many seconds
     #[arg(long, value_name = "SECONDS")]
     watch: Option<u64>,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

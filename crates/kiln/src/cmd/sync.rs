@@ -36,34 +36,26 @@ pub const INTERRUPTED: &str = "copies so far stay; rerun to go on";
 pub struct Sync {
     /// A folder, or pool:FOLDER
     from: String,
-
     /// pool:FOLDER, or a folder
     to: String,
-
     /// Copy nothing; say what would be copied or removed, and why
     #[arg(long)]
     dry_run: bool,
-
     /// Files of one size are the same
     #[arg(long, conflicts_with = "checksum")]
     size_only: bool,
-
     /// Compare all bytes, whatever sizes and times say
     #[arg(long)]
     checksum: bool,
-
     /// Also remove what the source does not have
     #[arg(long)]
     delete: bool,
-
     /// Refuse to remove more than N files. Without this flag an empty source removes none
     #[arg(long, value_name = "N", requires = "delete")]
     max_delete: Option<usize>,
-
     /// Keep what is replaced or removed in a folder on the target's side (pool:FOLDER into a pool)
     #[arg(long, value_name = "FOLDER")]
     backup_dir: Option<String>,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -29,22 +29,17 @@ pub struct Verify {
     /// Folders with the shards
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
-
     /// Also compute parity again and compare it with what is stored
     #[arg(long, conflicts_with = "quick")]
     deep: bool,
-
     /// Check headers, checksum tables and trailers only: finds what is missing, not what is corrupt
     #[arg(long)]
     quick: bool,
-
     /// All objects in the folders, and in all folders below them
     #[arg(long, conflicts_with = "object")]
     all: bool,
-
     #[command(flatten)]
     reads: ReadFlags,
-
     #[command(flatten)]
     raw: RawFlags,
 }

@@ -73,19 +73,15 @@ enum Action {
 struct Create {
     /// Name of the volume, without slashes
     name: String,
-
     /// Size, e.g. 100GiB
     #[arg(value_parser = size)]
     size: u64,
-
     /// Bytes that are made into whole stripes together
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "32MiB")]
     segment: u64,
-
     /// Bytes of each copy of the log [default: four segments]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     log: Option<u64>,
-
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -102,7 +98,6 @@ struct Ls {
 struct One {
     /// Name of the volume
     name: String,
-
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -112,10 +107,8 @@ struct One {
 struct Remove {
     /// Name of the volume, or VOLUME@SNAPSHOT
     name: String,
-
     #[command(flatten)]
     confirm: Confirm,
-
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -125,14 +118,11 @@ struct Remove {
 struct Resize {
     /// Name of the volume
     name: String,
-
     /// New size, e.g. 200GiB
     #[arg(value_parser = size)]
     size: u64,
-
     #[command(flatten)]
     confirm: Confirm,
-
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -142,10 +132,8 @@ struct Resize {
 struct Snapshot {
     /// Name of the volume
     name: String,
-
     /// Name of the snapshot
     snapshot: String,
-
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -155,10 +143,8 @@ struct Snapshot {
 struct CloneOf {
     /// The snapshot, as VOLUME@SNAPSHOT
     snapshot: String,
-
     /// Name of the new volume
     name: String,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -183,9 +183,7 @@ pub struct HttpServer {
 
 impl HttpServer {
     /// Starts to answer on the runtime that calls: `answer` gives the document of a path.
-    ///
-    /// # Errors
-    /// The address cannot be listened on; no certificate can be made.
+    /// Errors: the address cannot be listened on; no certificate can be made.
     pub async fn start<A, F>(listen: &str, policy: AccessPolicy, answer: A) -> Result<HttpServer>
     where
         A: Fn(String) -> F + Send + Sync + 'static,

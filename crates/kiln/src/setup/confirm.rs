@@ -20,9 +20,7 @@ pub struct Confirm {
 
 impl Confirm {
     /// Asks whether to go on, unless that was said before; `what` says what is lost, with numbers.
-    ///
-    /// # Errors
-    /// [`PoolError::Refused`]: no, or there is no terminal to ask.
+    /// Errors: [`PoolError::Refused`]: no, or there is no terminal to ask.
     pub fn ask(&self, what: &str) -> Result<(), PoolError> {
         if self.yes {
             return Ok(());
@@ -39,9 +37,7 @@ impl Confirm {
     }
 
     /// Asks a terminal; a script that says what to remove need not say more.
-    ///
-    /// # Errors
-    /// [`PoolError::Refused`]: no.
+    /// Errors: [`PoolError::Refused`]: no.
     pub fn ask_at_terminal(&self, what: &str) -> Result<(), PoolError> {
         if is_terminal() { self.ask(what) } else { Ok(()) }
     }

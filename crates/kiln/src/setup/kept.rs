@@ -58,9 +58,7 @@ impl Kept {
     }
 
     /// Sets all of it but the mode, which is set with the last right that it gives.
-    ///
-    /// # Errors
-    /// The time cannot be set. Owners and attributes that cannot be are counted.
+    /// Errors: the time cannot be set. Owners and attributes that cannot be are counted.
     pub fn apply(&self, file: &File) -> io::Result<()> {
         if let Some((user, group)) = self.owner.filter(|_| sets_owners()) {
             note("owners", fchown(file, Some(user), Some(group)));

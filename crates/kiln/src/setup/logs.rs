@@ -16,9 +16,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Logs of which not every copy is there, on a node that stays.
-///
-/// # Errors
-/// The index. A volume whose description cannot be read is warned of; its object is reported.
+/// Errors: the index. A volume whose description cannot be read is warned of; its object is
+/// reported.
 pub fn lacking(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>, Failure> {
     let all = all(rim, index, setup)?;
     Ok(all.into_iter().filter(|log| !log.is_whole()).collect())
@@ -55,10 +54,8 @@ pub fn faulty(rim: &Rim, logs: &[LogReport], setup: &Setup) -> Vec<LogCheck> {
 
 /// Seals the contents of logs as new data of the pool: volumes that are not in use
 /// are closed, and servers of others begin new logs by themselves, for which this waits.
-///
-/// # Errors
-/// [`PoolError::Refused`] for a volume in use whose log stays as it was; as [`lacking`]; what keeps
-/// a volume from being closed.
+/// Errors: [`PoolError::Refused`] for a volume in use whose log stays as it was; as [`lacking`];
+/// what keeps a volume from being closed.
 pub fn reseal(rim: &Arc<Rim>, index: &Index, setup: &Setup) -> Result<(), Failure> {
     let key = rim.pool().config().log_sealer().map(|sealer| sealer.name()).unwrap_or_default();
     let began = Instant::now();

@@ -59,9 +59,8 @@ impl Setup {
     }
 
     /// Opens a place that keeps what is written to it.
-    ///
-    /// # Errors
-    /// As [`Setup::open`]; [`StoreError::Incapable`] for a place that cannot do what `what` needs.
+    /// Errors: as [`Setup::open`]; [`StoreError::Incapable`] for a place that cannot do what `what`
+    /// needs.
     pub fn open_to_keep(
         &self,
         place: &Path,
@@ -75,10 +74,8 @@ impl Setup {
 
     /// Opens a place to serve it to others, a folder made where it is absent: nothing outside of it
     /// is reached. A place of whole objects needs a folder for what is being written.
-    ///
-    /// # Errors
-    /// As [`Setup::open_to_keep`]; a place of objects without such a folder, which then is served
-    /// by another agent, or a folder that is not this place's.
+    /// Errors: as [`Setup::open_to_keep`]; a place of objects without such a folder, which then is
+    /// served by another agent, or a folder that is not this place's.
     pub fn open_to_serve(
         &self,
         place: &Path,
@@ -122,9 +119,7 @@ impl Setup {
 }
 
 /// The file or folder of this machine that an argument names, by its path or by `file://`.
-///
-/// # Errors
-/// It is of another machine, or names nothing.
+/// Errors: it is of another machine, or names nothing.
 pub fn local(path: &Path) -> Result<&Path, Failure> {
     Ok(Location::of(path).local()?)
 }
@@ -136,9 +131,7 @@ pub struct Folders {
 
 impl Folders {
     /// Places to write to; folders that are absent are made when first written to.
-    ///
-    /// # Errors
-    /// As [`Setup::open_to_keep`]; a place given twice, or a path that is a file.
+    /// Errors: as [`Setup::open_to_keep`]; a place given twice, or a path that is a file.
     pub fn to_write(
         setup: &Setup,
         flag: &'static str,
@@ -152,9 +145,7 @@ impl Folders {
     }
 
     /// Places to read from; at least one must be there. The others may be lost nodes.
-    ///
-    /// # Errors
-    /// As [`Folders::to_write`], or nothing there at all.
+    /// Errors: as [`Folders::to_write`], or nothing there at all.
     pub fn to_read(setup: &Setup, paths: &[PathBuf], mode: ReadMode) -> Result<Folders, Failure> {
         let folders = Folders::new(setup, "DIR", paths, mode)?;
         let there = |node: &Node| node.store.folder().is_none_or(Path::exists);

@@ -11,9 +11,7 @@ use crate::exit::Failure;
 const FILE_MAX: u64 = 1 << 20;
 
 /// Returns the spec with an order in place of the file that it names.
-///
-/// # Errors
-/// The file cannot be read, or lists no order of this code that a shard can carry.
+/// Errors: the file cannot be read, or lists no order of this code that a shard can carry.
 pub fn resolve(spec: &str) -> Result<String, Failure> {
     let is_order = |piece: &&str| piece.trim_start().starts_with("order=");
     let Some(piece) = spec.split(',').find(is_order).filter(|_| spec.starts_with("clay:")) else {

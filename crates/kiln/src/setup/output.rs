@@ -38,9 +38,7 @@ impl OutputTarget {
     }
 
     /// Reads the argument of `-o`.
-    ///
-    /// # Errors
-    /// It is no file of this machine.
+    /// Errors: it is no file of this machine.
     pub fn new(path: &Path) -> Result<OutputTarget, Failure> {
         Ok(match path == Path::new("-") {
             true => OutputTarget::Stdout,
@@ -72,9 +70,7 @@ struct Replacement {
 
 impl Output {
     /// Opens the output; nothing appears under the final name yet.
-    ///
-    /// # Errors
-    /// [`Failure::Exists`] without `force`, [`Failure::Busy`], or the system's refusal.
+    /// Errors: [`Failure::Exists`] without `force`, [`Failure::Busy`], or the system's refusal.
     pub fn open(place: &OutputTarget, force: bool) -> Result<Output, Failure> {
         Output::sized(place, force, BUFFER as u64)
     }
@@ -228,9 +224,7 @@ impl Written {
     }
 
     /// Gives it its final name, which is durable when its folder is.
-    ///
-    /// # Errors
-    /// The system's refusal; then the name is as it was.
+    /// Errors: the system's refusal; then the name is as it was.
     pub fn rename(mut self) -> Result<Written, Failure> {
         if let Some(replaces) = &mut self.replaces {
             let (folder, name) = (&replaces.slot.folder, &*replaces.slot.name);
@@ -297,9 +291,7 @@ fn create_private(slot: &Slot, part: &OsStr) -> io::Result<File> {
 
 /// Writes a small file whole and durably: a crash leaves the old one or the new one. Through a
 /// symbolic link, the file it names is replaced.
-///
-/// # Errors
-/// Its folder is not there or cannot be written.
+/// Errors: its folder is not there or cannot be written.
 pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let Some(name) = path.file_name() else {

@@ -63,9 +63,7 @@ impl OutputBatch {
 
 impl Output {
     /// Makes everything durable and visible under the final name.
-    ///
-    /// # Errors
-    /// The disk is full or failed; then the final name is as it was.
+    /// Errors: the disk is full or failed; then the final name is as it was.
     pub fn finish(self) -> Result<(), Failure> {
         OutputBatch::default().finish(vec![self.written()?]).into_iter().collect()
     }

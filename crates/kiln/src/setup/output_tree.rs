@@ -62,9 +62,8 @@ impl OutputTree {
     }
 
     /// Opens a folder below; with `make` it and those above it are made where absent.
-    ///
-    /// # Errors
-    /// `InvalidInput` for names that lead out; `NotADirectory` for a link or a file in the way.
+    /// Errors: `InvalidInput` for names that lead out; `NotADirectory` for a link or a file in the
+    /// way.
     pub fn folder(&self, inside: &Path, make: bool) -> io::Result<Arc<OwnedFd>> {
         let mut at = self.root.clone();
         for part in inside.components() {
@@ -110,9 +109,7 @@ impl OutputTree {
     }
 
     /// Makes a symbolic link, in place of a file or another link of its name.
-    ///
-    /// # Errors
-    /// As [`OutputTree::folder`]; a folder of its name.
+    /// Errors: as [`OutputTree::folder`]; a folder of its name.
     pub fn link(&self, inside: &Path, target: &OsStr) -> io::Result<()> {
         let slot = self.slot(inside)?;
         let part = output_part(&slot.name);
@@ -126,9 +123,7 @@ impl OutputTree {
     }
 
     /// Returns the target of a link below; `None`: something else has the name.
-    ///
-    /// # Errors
-    /// As [`OutputTree::folder`]; `NotFound`.
+    /// Errors: as [`OutputTree::folder`]; `NotFound`.
     pub fn read_link(&self, inside: &Path) -> io::Result<Option<OsString>> {
         let slot = self.found(inside, false)?;
         match readlinkat(&slot.folder, &*slot.name, Vec::new()) {
@@ -139,9 +134,7 @@ impl OutputTree {
     }
 
     /// Gives a file below another name.
-    ///
-    /// # Errors
-    /// As [`OutputTree::folder`]; something of that name.
+    /// Errors: as [`OutputTree::folder`]; something of that name.
     pub fn hard_link(&self, of: &Path, inside: &Path) -> io::Result<()> {
         let (of, to) = (self.found(of, false)?, self.slot(inside)?);
         Ok(linkat(&of.folder, &*of.name, &to.folder, &*to.name, AtFlags::empty())?)
@@ -179,9 +172,7 @@ impl OutputTree {
     }
 
     /// Gives a file or link below the same name below another folder, in place of a file there.
-    ///
-    /// # Errors
-    /// As [`OutputTree::folder`]; the other one is on another file system.
+    /// Errors: as [`OutputTree::folder`]; the other one is on another file system.
     pub fn link_into(&self, inside: &Path, other: &OutputTree) -> io::Result<()> {
         let (of, to) = (self.found(inside, false)?, other.slot(inside)?);
         match unlinkat(&to.folder, &*to.name, AtFlags::empty()) {
@@ -199,9 +190,7 @@ impl OutputTree {
     }
 
     /// Gives a file below another name, in place of a file or link that has it.
-    ///
-    /// # Errors
-    /// As [`OutputTree::folder`]; a folder of its name.
+    /// Errors: as [`OutputTree::folder`]; a folder of its name.
     pub fn hard_link_over(&self, of: &Path, inside: &Path) -> io::Result<()> {
         let (of, to) = (self.found(of, false)?, self.slot(inside)?);
         let part = output_part(&to.name);

@@ -21,10 +21,8 @@ pub struct PlanFile {
 
 impl PlanFile {
     /// Loads a file; one that is not there yet has no plans.
-    ///
-    /// # Errors
-    /// It cannot be read, or is not a whole file of plans: what else it may be is not ours to
-    /// overwrite.
+    /// Errors: it cannot be read, or is not a whole file of plans: what else it may be is not ours
+    /// to overwrite.
     pub fn open(path: &Path) -> Result<PlanFile, Failure> {
         let path = path.to_owned();
         let size = match std::fs::metadata(&path) {

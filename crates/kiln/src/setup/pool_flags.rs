@@ -24,12 +24,10 @@ pub struct PoolFlags {
     /// The pool's description [default: $KILN_POOL, else pool.toml]
     #[arg(short, long, value_name = "FILE")]
     pub pool: Option<PathBuf>,
-
     /// The key of a sealed pool [default: $KILN_POOL_KEY, else beside the description, as its name
     /// with .seal.key]
     #[arg(long, value_name = "FILE")]
     pub pool_key: Option<PathBuf>,
-
     /// The data key of an encrypted pool [default: $KILN_DATA_KEY, else beside the description, as
     /// its name with .data.key]
     #[arg(long, value_name = "FILE")]
@@ -79,9 +77,7 @@ impl PoolFlags {
     }
 
     /// Reads the description.
-    ///
-    /// # Errors
-    /// No such file, or no pool in it.
+    /// Errors: no such file, or no pool in it.
     pub fn config(&self) -> Result<PoolConfig, Failure> {
         // Also of a pool that has no seals by its description: it may have been sealed since.
         let (keys, data_keys) = (self.seal_key().keys()?, self.data_key().keys()?);
@@ -98,9 +94,7 @@ impl PoolFlags {
 
     /// Opens the pool by the map in force, and says which nodes are unavailable. The file is
     /// brought up to date where the pool has changed since.
-    ///
-    /// # Errors
-    /// As [`PoolFlags::config`], or no node can be used.
+    /// Errors: as [`PoolFlags::config`], or no node can be used.
     pub fn open(&self, setup: &Setup) -> Result<Pool, Failure> {
         let pool = self.open_quietly(setup)?;
         warn_of_nodes(&pool.away(), setup);
@@ -111,9 +105,7 @@ impl PoolFlags {
     /// what it costs does not grow with the pool. The description may be of an old map. The nodes
     /// of an object know that, and where they say so, or cannot tell, `work` is done once more
     /// with the pool as [`PoolFlags::open`] opens it. What it did before the error stays done.
-    ///
-    /// # Errors
-    /// As [`PoolFlags::open`]; those of `work`.
+    /// Errors: as [`PoolFlags::open`]; those of `work`.
     pub fn open_for<T>(
         &self,
         setup: &Setup,
@@ -145,9 +137,7 @@ impl PoolFlags {
     /// As [`PoolFlags::open_for`], for work that changes objects. What there is of them `see` looks
     /// at before, and one of the nodes that were asked for it is asked for its map: where a person
     /// has edited the description, nothing is written by it before the nodes have agreed.
-    ///
-    /// # Errors
-    /// As [`PoolFlags::open_for`]; [`PoolError::Refused`] for what cannot be edited.
+    /// Errors: as [`PoolFlags::open_for`]; [`PoolError::Refused`] for what cannot be edited.
     pub fn open_to_change<S, T>(
         &self,
         setup: &Setup,
@@ -210,9 +200,7 @@ impl PoolFlags {
     }
 
     /// The pool by a map that was just agreed, which is written down.
-    ///
-    /// # Errors
-    /// The file cannot be written; as [`PoolFlags::open`].
+    /// Errors: the file cannot be written; as [`PoolFlags::open`].
     pub fn reopen(&self, config: PoolConfig, setup: &Setup) -> Result<Pool, Failure> {
         self.write(&config)?;
         let pool = Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?;
@@ -221,9 +209,7 @@ impl PoolFlags {
 
     /// The local index beside the description, brought up to date, for those who write down what
     /// they find. While another command has it, they wait, and say so.
-    ///
-    /// # Errors
-    /// A node that fails while it is read.
+    /// Errors: a node that fails while it is read.
     pub fn index(&self, pool: &Pool, setup: &Setup) -> Result<Index, Failure> {
         let path = names::index(&self.path());
         let index = free_index(&path, setup).and_then(|index| match index {
@@ -279,9 +265,7 @@ impl PoolFlags {
     }
 
     /// Opens the pool; returns with it the name that reads the version in force at a time.
-    ///
-    /// # Errors
-    /// [`PoolError::NoObject`]; as [`PoolFlags::index`].
+    /// Errors: [`PoolError::NoObject`]; as [`PoolFlags::index`].
     pub fn object_at(&self, name: &str, at: u64, setup: &Setup) -> Result<(Pool, String), Failure> {
         let pool = self.open(setup)?;
         let versions = self.index_to_list(&pool, setup)?.versions_of(name)?;
@@ -292,9 +276,7 @@ impl PoolFlags {
     }
 
     /// Keeps other changes of the description, or other repairs, out until it is dropped.
-    ///
-    /// # Errors
-    /// The lock's file cannot be made; [`PoolError::Refused`] when another kiln holds it.
+    /// Errors: the lock's file cannot be made; [`PoolError::Refused`] when another kiln holds it.
     pub fn lock(&self, what: &'static str) -> Result<File, Failure> {
         let path = names::lock(&self.path(), what);
         let failed = |source| Failure::Io { action: "lock", path: path.clone(), source };

@@ -40,9 +40,7 @@ impl KeyFile {
     }
 
     /// The keys in it.
-    ///
-    /// # Errors
-    /// A file that was named is not there, or has no key.
+    /// Errors: a file that was named is not there, or has no key.
     pub fn keys(&self) -> Result<PoolKeys, Failure> {
         if !self.named && !self.path.exists() {
             return Ok(PoolKeys::default());
@@ -70,9 +68,7 @@ impl KeyFile {
     }
 
     /// Puts a fresh key before those in the file.
-    ///
-    /// # Errors
-    /// The file has as many keys as it may; it cannot be read or written.
+    /// Errors: the file has as many keys as it may; it cannot be read or written.
     pub fn add(&self) -> Result<(), Failure> {
         let secret = random()?;
         change(&self.path, |text| {
@@ -83,9 +79,7 @@ impl KeyFile {
     }
 
     /// Takes the keys out of the file that come after the one of this id, which the pool uses.
-    ///
-    /// # Errors
-    /// It cannot be read or written, or does not have that key any more.
+    /// Errors: it cannot be read or written, or does not have that key any more.
     pub fn drop_after(&self, id: &str) -> Result<(), Failure> {
         drop_keys_after(&self.path, id)
     }

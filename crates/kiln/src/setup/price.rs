@@ -117,9 +117,7 @@ impl Prices {
     }
 
     /// Returns the prices at each of these nodes, to plan what is sent between them.
-    ///
-    /// # Errors
-    /// A zone has a node that is not among these.
+    /// Errors: a zone has a node that is not among these.
     pub fn as_nodes<'a>(
         &self,
         nodes: impl Iterator<Item = &'a str>,
@@ -137,9 +135,7 @@ impl Prices {
 
     /// The prices as costs of devices, one a zone: what the read planner takes for seconds is
     /// money, which adds up over zones.
-    ///
-    /// # Errors
-    /// A zone has a node that is not among these.
+    /// Errors: a zone has a node that is not among these.
     pub fn as_devices<'a>(&self, nodes: impl Iterator<Item = &'a str>) -> Result<Devices, Failure> {
         let nodes: Vec<&str> = nodes.collect();
         self.know(&nodes)?;

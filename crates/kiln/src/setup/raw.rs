@@ -21,19 +21,15 @@ pub struct RawFlags {
     /// Format of the shards
     #[arg(long, value_enum, default_value = "kiln", hide_possible_values = false)]
     pub format: Format,
-
     /// With --format raw: the code, e.g. rs:10+4
     #[arg(short, long, value_name = "SPEC")]
     pub code: Option<String>,
-
     /// With --format raw: the size of the object in bytes
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub size: Option<u64>,
-
     /// With --format raw: the chunk size the object was encoded with
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub chunk: Option<u64>,
-
     /// Name of the object, when there are several
     #[arg(long, value_name = "NAME", alias = "name")]
     pub object: Option<String>,
@@ -50,9 +46,7 @@ pub struct RawSetup {
 
 impl RawFlags {
     /// `None` for kiln's own format.
-    ///
-    /// # Errors
-    /// A flag that the format needs is missing, or one that it does not know is given.
+    /// Errors: a flag that the format needs is missing, or one that it does not know is given.
     pub fn setup(&self) -> Result<Option<RawSetup>, Failure> {
         if self.format == Format::Kiln {
             return self.refuse_raw_flags().map(|()| None);

@@ -12,7 +12,6 @@ pub struct ReadFlags {
     /// KILN_URING=off submits them one after the other
     #[arg(long)]
     pub direct: bool,
-
     /// Shards of a stripe that are read at the same time, 32 at most; 1: one after the other
     /// [default: 32]
     #[arg(long, value_name = "N")]

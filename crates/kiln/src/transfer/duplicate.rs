@@ -13,9 +13,8 @@ use crate::setup::{OutputTree, fresh_run, now_ms};
 
 impl Transfer<'_> {
     /// Writes an object under another name, too.
-    ///
-    /// # Errors
-    /// [`PoolError::Conflict`]: another version was put meanwhile, and may not be the one written.
+    /// Errors: [`PoolError::Conflict`]: another version was put meanwhile, and may not be the one
+    /// written.
     pub fn duplicate(&self, from: &str, to: &str, replace: bool) -> Result<PutReport, Failure> {
         let (pool, settings) = (self.pool, self.setup.settings());
         let manifest = pool.manifest(from)?;

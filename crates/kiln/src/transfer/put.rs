@@ -34,9 +34,7 @@ type Opened = (Box<dyn Source>, Entry);
 impl Transfer<'_> {
     /// Puts files; what is recorded of them is added to `entries`. Objects that are `gone` are so
     /// since the index was made.
-    ///
-    /// # Errors
-    /// Only what ends all: a failure of one file is in the report.
+    /// Errors: only what ends all: a failure of one file is in the report.
     pub fn put(
         &self,
         files: &BTreeMap<&str, &LocalEntry>,

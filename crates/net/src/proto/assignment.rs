@@ -537,9 +537,7 @@ impl Assignment {
     }
 
     /// Bytes of a piece in a window: where pieces are made room for, it is for so many.
-    ///
-    /// # Errors
-    /// There is no such piece, or it is longer than a frame can say.
+    /// Errors: there is no such piece, or it is longer than a frame can say.
     pub(crate) fn piece_bytes(&self, id: u32, slice: &Range<usize>) -> Result<usize> {
         let bytes = (self.piece(id)?.sub_chunks as usize).checked_mul(slice.len());
         let fits = bytes.filter(|bytes| u32::try_from(*bytes).is_ok());

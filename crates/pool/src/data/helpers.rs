@@ -115,9 +115,7 @@ impl DigestCheck {
 
 impl ObjectShards {
     /// Returns what is to be asked of helpers.
-    ///
-    /// # Errors
-    /// The object's name is none.
+    /// Errors: the object's name is none.
     pub(crate) fn degraded(
         &self,
         stripes: Range<u64>,

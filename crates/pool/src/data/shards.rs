@@ -87,9 +87,8 @@ static LATE: Member = Member::Late;
 
 impl ObjectShards {
     /// Opens what can be opened; nothing but headers and trailers is read.
-    ///
-    /// # Errors
-    /// The manifest is of an object without shards, or names a code that this program cannot do.
+    /// Errors: the manifest is of an object without shards, or names a code that this program
+    /// cannot do.
     pub(crate) fn open(pool: &ClusterMap, manifest: &Manifest) -> Result<ObjectShards> {
         ObjectShards::open_with(pool, manifest, &Settings::new(&Silent))
     }

@@ -52,9 +52,7 @@ struct Table {
 
 impl CheckedFile {
     /// Opens a file that has not changed since it was closed, or a new one.
-    ///
-    /// # Errors
-    /// A disk that fails; within, what is wrong with the file.
+    /// Errors: a disk that fails; within, what is wrong with the file.
     pub(super) fn open(path: &Path) -> Result<std::result::Result<CheckedFile, Flaw>> {
         let open = |path: &Path| {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)

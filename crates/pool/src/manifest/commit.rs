@@ -103,9 +103,7 @@ pub(crate) type ByNode<T> = BTreeMap<usize, Vec<T>>;
 impl ManifestStore<'_> {
     /// Replaces the manifest in force by the one that `make` derives from what is found; version
     /// and copies are filled in here. `None` from `make` changes nothing.
-    ///
-    /// # Errors
-    /// Before the commit: nothing has changed, but arrivals may have their new names.
+    /// Errors: before the commit: nothing has changed, but arrivals may have their new names.
     /// [`PoolError::UnderReplicated`]: the new version is in force.
     pub(crate) fn commit(
         &self,
@@ -121,10 +119,8 @@ impl ManifestStore<'_> {
 
     /// As [`ManifestStore::commit`], for several objects, none of which is there twice. `make` is
     /// asked for each of them, by position.
-    ///
-    /// # Errors
-    /// Nothing has changed, but arrivals may have their new names. What fails for one object is in
-    /// its place in the list.
+    /// Errors: nothing has changed, but arrivals may have their new names. What fails for one
+    /// object is in its place in the list.
     pub(crate) fn commit_all(
         &self,
         changes: &[Change<'_>],

@@ -31,9 +31,8 @@ impl ManifestStore<'_> {
     }
 
     /// Puts a copy of a manifest over what was expected to be there.
-    ///
-    /// # Errors
-    /// Something else is there ([`kiln_store::StoreError::is_exists`]): another writer was faster.
+    /// Errors: something else is there ([`kiln_store::StoreError::is_exists`]): another writer was
+    /// faster.
     pub(crate) fn put_manifest(
         &self,
         at: usize,

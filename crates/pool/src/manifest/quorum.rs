@@ -183,9 +183,7 @@ impl ManifestStore<'_> {
     /// say that it is stable. That there is nothing only all of them say: as many as there are
     /// copies may include every copy that is lost, and disks that were rolled back do not know
     /// what they lack. Whether the answer can be relied upon is for [`ManifestStore::look`] to say.
-    ///
-    /// # Errors
-    /// [`PoolError::MapChanged`] when a node knows a newer map.
+    /// Errors: [`PoolError::MapChanged`] when a node knows a newer map.
     pub(crate) fn ask(&self, key: &Key, all: bool) -> Result<Found> {
         let found = self.ask_each(&[(*key, all)])?;
         found.into_iter().next().ok_or_else(|| PoolError::Internal { what: "no answer".into() })
@@ -401,9 +399,8 @@ impl ManifestStore<'_> {
     /// Asks homes and makes sure that no newer version can hide, and that every later reader will
     /// find this one: a version that a commit cut short left on too few homes is given to more of
     /// them first.
-    ///
-    /// # Errors
-    /// [`PoolError::Uncertain`] when too many homes are unavailable; [`PoolError::MapChanged`].
+    /// Errors: [`PoolError::Uncertain`] when too many homes are unavailable;
+    /// [`PoolError::MapChanged`].
     pub(crate) fn look(&self, key: &Key, name: &str) -> Result<Found> {
         self.settled(key, name, self.ask(key, false)?)
     }

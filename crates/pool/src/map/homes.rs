@@ -242,9 +242,8 @@ impl PoolConfig {
 
     /// The next epoch: `edit` changes members, weights or the policy, and who was a member before
     /// is remembered.
-    ///
-    /// # Errors
-    /// Errors of `edit`; a description that cannot be; too many changes that are not settled.
+    /// Errors: those of `edit`; a description that cannot be; too many changes that are not
+    /// settled.
     pub(crate) fn next(
         &self,
         edit: impl FnOnce(&mut PoolConfig) -> Result<()>,

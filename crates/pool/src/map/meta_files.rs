@@ -51,9 +51,7 @@ const HEAD: usize = 64;
 /// The epoch of a node's copy of the map; `None`: it has none. Every operation reads it, so one
 /// that is known is read from the first line, which has a checksum of its own. A newer one has
 /// all clients stop, so it counts only of a copy that is whole and accepted.
-///
-/// # Errors
-/// The copy cannot be read, or is not as it was written: then it says nothing.
+/// Errors: the copy cannot be read, or is not as it was written: then it says nothing.
 pub(crate) fn epoch_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option<u64>> {
     let file = match store.open(DESCRIPTION) {
         Ok(file) => file,
@@ -102,9 +100,7 @@ pub(crate) fn parse_map(bytes: &[u8], known: &PoolConfig) -> Option<PoolConfig> 
 
 /// Refuses to go on, or to write, where a later release has changed a node's copy of the map: what
 /// the pool asks of its users by now is not known here.
-///
-/// # Errors
-/// [`PoolError::Refused`].
+/// Errors: [`PoolError::Refused`].
 pub(crate) fn refuse_later(bytes: &[u8], known: &PoolConfig, node: &str) -> Result<()> {
     if !is_intact(bytes) || !is_accepted(bytes, &known.map_seals()) {
         return Ok(());
@@ -126,9 +122,7 @@ pub(crate) fn refuse_later(bytes: &[u8], known: &PoolConfig, node: &str) -> Resu
 /// It replaces older maps only, judged at the moment of writing: the caller may have stood still
 /// since it looked, and others gone on. What is there already of the same epoch stays: `change`
 /// says that the caller proposes this map, and then another one of that epoch is an error.
-///
-/// # Errors
-/// [`PoolError::MapChanged`]: a newer map is there, or another change was first; as
+/// Errors: [`PoolError::MapChanged`]: a newer map is there, or another change was first; as
 /// [`refuse_later`].
 pub(crate) fn write_map(
     store: &dyn Backend,

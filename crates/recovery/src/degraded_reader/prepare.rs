@@ -39,9 +39,7 @@ pub(crate) struct Prepared {
 
 /// Prepares a read by the plan of one strategy, whatever it costs, or else by one that is found at
 /// once and makes the read shorter. `address` gives the address of a node that is an agent.
-///
-/// # Errors
-/// It cannot be done, or is not worth it; in words.
+/// Errors: it cannot be done, or is not worth it; in words.
 pub(crate) fn prepare(
     ask: &Degraded,
     strategy: Option<&str>,

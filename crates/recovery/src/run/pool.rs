@@ -54,9 +54,7 @@ pub trait Control: Sync {
     fn tell(&self, _changed: bool, _state: &dyn Fn() -> RecoveryState) {}
 
     /// A scrub is here now; this is to be durable when the call returns.
-    ///
-    /// # Errors
-    /// In words: it could not be kept. Then the next process reads some of it again.
+    /// Errors: in words: it could not be kept. Then the next process reads some of it again.
     fn keep_scrub(&self, _position: &ScrubPosition) -> Result<(), String> {
         Ok(())
     }

@@ -180,9 +180,7 @@ impl World {
     }
 
     /// Lets the next thing happen.
-    ///
-    /// # Errors
-    /// There is none, or not before `end`.
+    /// Errors: there is none, or not before `end`.
     pub(super) fn step(&mut self, end: Duration) -> Result<()> {
         let Some(Reverse((time, _, what))) = self.queue.pop() else {
             return Err(NetError::protocol("deadlock: every client waits"));

@@ -51,9 +51,7 @@ fn file(override_by: &str, name: &str) -> String {
 }
 
 /// Finds out how to talk to a place's server.
-///
-/// # Errors
-/// The missing part and where it may stand.
+/// Errors: the missing part and where it may stand.
 pub(crate) fn access(place: &Place) -> Result<Access, String> {
     access_by(
         place,

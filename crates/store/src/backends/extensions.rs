@@ -193,9 +193,7 @@ pub enum Located {
 pub trait PlaceInfo {
     /// Time at which a file was written, in ms since 1970 by the place's clock; `None`: the place
     /// cannot tell. For decisions of hours and days.
-    ///
-    /// # Errors
-    /// The file is absent, or the place cannot be asked.
+    /// Errors: the file is absent, or the place cannot be asked.
     fn modified(&self, name: &str) -> Result<Option<u64>> {
         let _ = name;
         Ok(None)
@@ -208,9 +206,7 @@ pub trait PlaceInfo {
 
     /// Returns the latest version of pools' descriptions that the place's server reads; `None`: no
     /// server of kiln's is there.
-    ///
-    /// # Errors
-    /// The place cannot be asked.
+    /// Errors: the place cannot be asked.
     fn reads(&self) -> Result<Option<u32>> {
         Ok(None)
     }

@@ -21,9 +21,7 @@ pub trait ReadAt: Send + Sync {
 
     /// Fills all buffers, together where the place can do that: one helper's runs then cost one
     /// round of its device. By itself this method reads one after the other.
-    ///
-    /// # Errors
-    /// As [`ReadAt::read_at`]; all buffers are then undefined.
+    /// Errors: as [`ReadAt::read_at`]; all buffers are then undefined.
     fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<()> {
         reads.iter_mut().try_for_each(|read| self.read_at(read.offset, read.buf))
     }

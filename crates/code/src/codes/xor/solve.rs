@@ -23,9 +23,7 @@ pub(super) enum Start {
 }
 
 /// Adds the steps that give the variables `wanted` from `known`, using only the equations `used`.
-///
-/// # Errors
-/// The equations do not determine a wanted variable.
+/// Errors: the equations do not determine a wanted variable.
 pub(super) fn solve(
     equations: &Equations,
     used: &[u32],

@@ -87,9 +87,7 @@ fn impossible(error: impl std::fmt::Display) -> Failure {
 }
 
 /// Computes what disks do for a code on a site.
-///
-/// # Errors
-/// The code cannot rebuild a loss.
+/// Errors: the code cannot rebuild a loss.
 pub fn on_disks(site: &Site, codec: &Codec) -> Result<Advice, Failure> {
     let shape = codec.shape();
     let n = shape.n();
@@ -136,9 +134,7 @@ pub fn on_disks(site: &Site, codec: &Codec) -> Result<Advice, Failure> {
 }
 
 /// Adds the time of repair and the durability of a code on a site.
-///
-/// # Errors
-/// A repair cannot be planned; a number of the site is outside of what can be computed.
+/// Errors: a repair cannot be planned; a number of the site is outside of what can be computed.
 pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Result<(), Failure> {
     if row.shards > site.nodes / site.domain {
         return Ok(());
@@ -255,9 +251,7 @@ impl Site {
     }
 
     /// Plays the pool of a code event by event.
-    ///
-    /// # Errors
-    /// A loss was not reached within the effort of a command.
+    /// Errors: a loss was not reached within the effort of a command.
     pub fn play(&self, row: &Advice, seed: u64) -> Result<Estimate, Failure> {
         let Some(pool) = &row.pool else { return Err(impossible("there are too few nodes")) };
         let all = (self.data / self.object).max(1);

@@ -23,9 +23,7 @@ pub struct PriceReport {
 
 impl Paid {
     /// Reads the table, if there is one, for these nodes.
-    ///
-    /// # Errors
-    /// It cannot be read, or has nodes that there are not.
+    /// Errors: it cannot be read, or has nodes that there are not.
     pub fn read<'a>(
         path: Option<&Path>,
         nodes: impl Iterator<Item = &'a str>,

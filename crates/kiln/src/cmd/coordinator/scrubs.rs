@@ -20,16 +20,13 @@ pub struct ScrubFlags {
     /// Its position stays in a file beside the pool's description, so it goes on there
     #[arg(long, value_name = "TIME", value_parser = times::parse, requires = "stay")]
     scrub_every: Option<Duration>,
-
     /// Bytes that scrubs read at each node a second
     #[arg(long, value_name = "SIZE", value_parser = size, default_value = "10MiB",
           requires = "scrub_every")]
     scrub_rate: u64,
-
     /// Also compute parity again and compare it with what is stored
     #[arg(long, requires = "scrub_every")]
     scrub_deep: bool,
-
     /// Command of the shell that is run when a scrub finds damage, with the findings as JSON on its
     /// standard input; it is ended after a minute
     #[arg(long, value_name = "CMD", requires = "scrub_every")]
@@ -53,9 +50,7 @@ impl ScrubFlags {
     }
 
     /// Opens places at the pace of scrubs.
-    ///
-    /// # Errors
-    /// A pace at which nothing is read.
+    /// Errors: a pace at which nothing is read.
     pub fn setup(&self, setup: &Setup) -> Result<Setup, Failure> {
         if self.scrub_rate == 0 {
             let problem = "must be at least 1 byte per second".to_owned();
@@ -78,9 +73,7 @@ impl PositionFile {
     }
 
     /// Reads the position; the beginning when there is no file.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is something else: then it is not replaced.
+    /// Errors: the file cannot be read, or is something else: then it is not replaced.
     pub fn read(&self) -> Result<ScrubPosition, Failure> {
         let failed = |source| Failure::Io { action: "read", path: self.path.clone(), source };
         let unusable = |problem: String| Failure::NotUsable { path: self.path.clone(), problem };
@@ -101,9 +94,7 @@ impl PositionFile {
     }
 
     /// Keeps a position, durably.
-    ///
-    /// # Errors
-    /// In words: the folder cannot be written.
+    /// Errors: in words: the folder cannot be written.
     pub fn write(&self, position: &ScrubPosition) -> Result<(), String> {
         let text = toml::to_string(position).map_err(|error| error.to_string())?;
         let written = write_file(&self.path, text.as_bytes());

@@ -25,7 +25,6 @@ pub struct WatchFlags {
     /// --http-token and --key
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "agents")]
     http: Option<String>,
-
     /// File with the token that the page asks for (as a bearer token, or as the password of the
     /// name kiln); made if it is not there
     #[arg(long, value_name = "FILE", requires = "http")]
@@ -39,9 +38,8 @@ impl WatchFlags {
     }
 
     /// Serves the board, if it is wanted, and says where.
-    ///
-    /// # Errors
-    /// An address that everybody reaches, without a token or key; one that cannot be listened on.
+    /// Errors: an address that everybody reaches, without a token or key; one that cannot be
+    /// listened on.
     pub fn serve(&self, board: &Arc<Board>, setup: &Setup) -> Result<(), Failure> {
         let Some(listen) = &self.http else { return Ok(()) };
         let token = self.http_token.as_deref().map(token).transpose()?;

@@ -15,7 +15,6 @@ pub struct Flags {
     /// Compare the orders of the code's layers: the reads of a helper for every lost chunk
     #[arg(long, conflicts_with_all = ["lost", "average"])]
     orders: bool,
-
     /// How often each chunk is lost, as numbers a,b,c... or a file of them; finds the best order
     #[arg(long, value_name = "LIST|FILE", requires = "orders")]
     weights: Option<String>,

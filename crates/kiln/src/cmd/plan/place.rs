@@ -24,29 +24,23 @@ pub struct Placing {
     #[arg(long, value_name = "NAME", requires = "lost", group = "on_machines",
           num_args = 0..=1, default_missing_value = UNDECIDED.name)]
     strategy: Option<String>,
-
     /// The machines, as TOML: [[node]] with id, domain, up, down, load, chunks, rebuilds
     /// [default: one equal node for each chunk]
     #[allow(rustdoc::broken_intra_doc_links)] // TOML's brackets, in what --help prints
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
-
     /// Only these bytes of every lost chunk, e.g. 0..64KiB: a degraded read
     #[arg(long, value_name = "FROM..TO", requires = "lost", value_parser = range)]
     range: Option<(u64, u64)>,
-
     /// Also every trade of maximum load against traffic
     #[arg(long, requires = "lost")]
     frontier: bool,
-
     /// Steps that a strategy may search
     #[arg(long, value_name = "N", default_value_t = SearchBudget::MOVES, requires = "lost")]
     moves: u64,
-
     /// Stop searching after this time, with the best plan so far
     #[arg(long, value_name = "S", requires = "lost", value_parser = seconds)]
     seconds: Option<f64>,
-
     /// A file of ready plans: looked up there first, kept there afterwards. kiln coordinator
     /// --plans repairs by them
     #[arg(long, value_name = "FILE", requires = "lost")]

@@ -24,24 +24,19 @@ pub struct Recover {
     #[arg(long, group = "on_machines", requires = "stripe_source",
           conflicts_with_all = ["lost", "average"])]
     recover: bool,
-
     /// Machines n0, n1, ... on equal links of 10 Gbit/s, instead of a cluster file
     #[arg(long, value_name = "N", requires = "recover", conflicts_with = "cluster")]
     nodes: Option<usize>,
-
     /// Machines that are gone, by name; what they stored is to be rebuilt [default: the first]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "recover")]
     failed: Vec<String>,
-
     /// This many random stripes that had a chunk on a lost machine (with --seed)
     #[arg(long, value_name = "N", requires = "recover", group = "stripe_source")]
     stripes: Option<usize>,
-
     /// Stripes from a file: a line each, the names of the nodes of chunks 0 to n-1, - for a lost
     /// one
     #[arg(long, value_name = "FILE", requires = "recover", group = "stripe_source")]
     layout: Option<PathBuf>,
-
     /// Place rebuilt chunks there: `spread` over the machines left, or the names of new ones
     #[arg(
         long,
@@ -51,11 +46,9 @@ pub struct Recover {
         default_value = "spread"
     )]
     to: Vec<String>,
-
     /// Strategies to choose from, e.g. central,hub [default: all that help]
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "recover")]
     menu: Vec<String>,
-
     /// Plan every stripe by itself: the first of the strategies, a random new node
     #[arg(long, requires = "recover")]
     alone: bool,

@@ -14,19 +14,15 @@ pub struct AddNode {
     /// Id of the node
     #[arg(value_name = "ID")]
     id: String,
-
     /// PLACE[,domain=DOMAIN][,weight=NUMBER]; not needed to replace a disk in its old place
     #[allow(rustdoc::broken_intra_doc_links)] // brackets of syntax, in what --help prints
     #[arg(value_name = "NODE")]
     node: Option<String>,
-
     /// The node is there already, and its disk was lost: take an empty one in its place
     #[arg(long)]
     replace: bool,
-
     #[command(flatten)]
     confirm: Confirm,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

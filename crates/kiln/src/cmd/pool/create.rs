@@ -21,40 +21,32 @@ pub struct Create {
     /// File to describe the pool
     #[arg(value_name = "FILE", default_value = names::POOL)]
     file: PathBuf,
-
     /// The code of large objects; small ones get copies or Reed-Solomon of the same k+m [default:
     /// by the number of domains, as the README's table has it]
     #[arg(short, long, value_name = "SPEC")]
     code: Option<String>,
-
     /// A node: PLACE[,id=ID][,domain=DOMAIN][,weight=NUMBER]; once for each
     #[allow(rustdoc::broken_intra_doc_links)] // brackets of syntax, in what --help prints
     #[arg(long, value_name = "NODE", required = true)]
     node: Vec<String>,
-
     /// A name for people [default: the file's name]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-
     /// Seal all that the pool knows with a key of its own, so that nothing can be forged by those
     /// who only has its nodes; makes the key if it is not there
     #[arg(long)]
     sealed: bool,
-
     /// The file of that key [default: $KILN_POOL_KEY, else beside FILE, as its name with
     /// .seal.key]
     #[arg(long, value_name = "FILE")]
     pool_key: Option<PathBuf>,
-
     /// Encrypt all data with a key for each object, which a key of the pool wraps; makes the pool's
     /// key if it is not there. Names, sizes and times stay in clear
     #[arg(long)]
     encrypted: bool,
-
     /// The file of that key [default: $KILN_DATA_KEY, else beside FILE, as its name with .data.key]
     #[arg(long, value_name = "FILE")]
     data_key: Option<PathBuf>,
-
     /// Wait for agents that do not answer yet [default: 600 when this makes the key, else 0]
     #[arg(long, value_name = "SECONDS")]
     wait: Option<u64>,

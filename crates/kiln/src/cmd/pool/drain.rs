@@ -27,16 +27,13 @@ pub struct Drain {
     /// Id of the node
     #[arg(value_name = "ID")]
     id: String,
-
     /// Cancel the drain: use the node again
     #[arg(long)]
     undo: bool,
-
     /// Only mark the node and say what emptying it costs links: `kiln coordinator --wait 0` then
     /// has the agents do it, and a drain without --mark drops the empty node
     #[arg(long, conflicts_with = "undo")]
     mark: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

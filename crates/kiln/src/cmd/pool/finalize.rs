@@ -15,7 +15,6 @@ pub struct Finalize {
     /// Only print what is in force, and which members hold back what is not
     #[arg(long)]
     dry_run: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -16,18 +16,14 @@ pub struct Forget {
     /// Ids of nodes that will not come back
     #[arg(value_name = "ID", required = true)]
     ids: Vec<String>,
-
     /// Give up the objects that cannot be read without them
     #[arg(long)]
     lose: bool,
-
     /// Do it although so many nodes are unavailable that they could not be asked
     #[arg(long)]
     force: bool,
-
     #[command(flatten)]
     confirm: Confirm,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

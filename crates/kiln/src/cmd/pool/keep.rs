@@ -13,31 +13,24 @@ pub struct Keep {
     /// For objects whose names begin with this; of several rules the longest one counts
     #[arg(default_value = "", value_parser = in_pool)]
     prefix: String,
-
     /// Keep the newest N replaced and removed versions of each object
     #[arg(long, value_name = "N")]
     last: Option<u64>,
-
     /// Keep every version for so long after it was replaced or removed, e.g. 30d
     #[arg(long, value_name = "TIME", value_parser = times::parse)]
     all: Option<std::time::Duration>,
-
     /// Keep what was in force when each of the last N days began (UTC)
     #[arg(long, value_name = "N")]
     daily: Option<u64>,
-
     /// The same of weeks, which begin on Mondays
     #[arg(long, value_name = "N")]
     weekly: Option<u64>,
-
     /// The same of months
     #[arg(long, value_name = "N")]
     monthly: Option<u64>,
-
     /// Remove the rule
     #[arg(long, conflicts_with_all = ["last", "all", "daily", "weekly", "monthly"])]
     none: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -14,15 +14,12 @@ pub struct Limit {
     #[arg(long, value_name = "SIZE", value_parser = size,
           required_unless_present_any = ["total", "off"])]
     rate: Option<u64>,
-
     /// Bytes per second that all nodes together may send for repairs
     #[arg(long, value_name = "SIZE", value_parser = size)]
     total: Option<u64>,
-
     /// No limit
     #[arg(long, conflicts_with_all = ["rate", "total"])]
     off: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -13,7 +13,6 @@ pub struct Prune {
     /// Only print what would be removed
     #[arg(long)]
     dry_run: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -15,7 +15,6 @@ pub struct Rebalance {
     /// Only say what would be moved
     #[arg(long)]
     dry_run: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -23,23 +23,18 @@ pub struct Recode {
     /// Objects, and folders with all that is in them [default: the whole pool]
     #[arg(value_name = "NAME", value_parser = in_pool)]
     names: Vec<String>,
-
     /// The code, as kiln codes lists them [default: that of pool.toml for the size and age]
     #[arg(long, value_name = "CODE")]
     to: Option<String>,
-
     /// Give it to new objects, too: pool.toml is changed to what kiln pool create writes for CODE
     #[arg(long, requires = "to", conflicts_with = "dry_run")]
     new_objects: bool,
-
     /// Recode also where fewer losses are survived than before
     #[arg(long)]
     lower_safety: bool,
-
     /// Only say what would be read and written
     #[arg(long)]
     dry_run: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

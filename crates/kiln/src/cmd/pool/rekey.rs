@@ -14,12 +14,10 @@ pub struct Rekey {
     /// the file to all who read or write objects, then kiln pool rekey exchanges the keys
     #[arg(long)]
     new_key: bool,
-
     /// When the first key of the data key's file wraps the keys of all objects, take the others out
     /// of it
     #[arg(long, conflicts_with = "new_key")]
     drop_old_keys: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

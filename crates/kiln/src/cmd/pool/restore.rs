@@ -22,11 +22,9 @@ pub struct Restore {
     /// Nodes of the pool, as folders or URLs: one is enough, more may know of later changes
     #[arg(required = true, value_name = "PLACE")]
     places: Vec<PathBuf>,
-
     /// Replace a description that is there
     #[arg(long)]
     force: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

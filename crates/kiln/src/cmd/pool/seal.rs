@@ -16,16 +16,13 @@ pub struct Seal {
     /// use the pool, then kiln pool seal exchanges the keys
     #[arg(long)]
     new_key: bool,
-
     /// When all is sealed by the first key of the key's file, take the others out of it
     #[arg(long, conflicts_with = "new_key")]
     drop_old_keys: bool,
-
     /// The key is lost: accept what the nodes have as it is, and seal it by a new key. Anyone who
     /// could write to a node may have forged its contents, which cannot be detected any more
     #[arg(long, conflicts_with_all = ["new_key", "drop_old_keys"])]
     lost_key: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

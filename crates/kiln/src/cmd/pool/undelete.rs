@@ -17,15 +17,12 @@ pub struct Undelete {
     /// An object, or a folder of them
     #[arg(value_parser = in_pool)]
     name: String,
-
     /// Bring back what was in force then, as for kiln ls [default: what was removed last]
     #[arg(long, value_name = "TIME", value_parser = moment)]
     at: Option<u64>,
-
     /// Replace objects that are there; their versions now are kept by the same rules
     #[arg(long)]
     force: bool,
-
     #[command(flatten)]
     pool: PoolFlags,
 }

@@ -18,9 +18,7 @@ pub enum Costs {
 
 impl Costs {
     /// For the read planner.
-    ///
-    /// # Errors
-    /// The table of prices has nodes that there are not.
+    /// Errors: the table of prices has nodes that there are not.
     pub fn devices(&self, folders: &Folders) -> Result<Option<Devices>, Failure> {
         match self {
             Costs::Of(devices) => Ok(devices.clone()),

@@ -58,10 +58,8 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Fail
 }
 
 /// Repairs all objects of an open pool, the most endangered first. The index stays the caller's.
-///
-/// # Errors
-/// The index, or a pool that cannot be opened again. An object that cannot be repaired is in the
-/// report, and the others are.
+/// Errors: the index, or a pool that cannot be opened again. An object that cannot be repaired is
+/// in the report, and the others are.
 pub fn recover(
     pool: &Arc<Pool>,
     index: &Index,
