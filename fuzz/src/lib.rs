@@ -5,7 +5,6 @@
 //! of both; `make fuzz` does so guided by coverage, for as long as one likes. An input that once
 //! failed is kept as `corpus/TARGET/what-it-was`.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 pub mod mutate;
 mod targets {

@@ -27,7 +27,6 @@ pub enum Failure {
     /// The code or its parameters.
     #[error(transparent)]
     Code(#[from] CodeError),
-    /// A pool.
     #[error(transparent)]
     Pool(PoolError),
     /// A put would replace something.

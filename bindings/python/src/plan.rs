@@ -49,9 +49,7 @@ pub struct RepairPlan {
 
 /// Buffers that results go to, and the objects of Python that have them.
 pub struct Outputs<'py> {
-    /// The objects.
     pub objects: Vec<Bound<'py, PyAny>>,
-    /// Their bytes.
     pub bytes: Vec<Bytes>,
 }
 

@@ -269,7 +269,6 @@ impl Pool {
         })
     }
 
-    /// Its name.
     #[getter]
     fn name(&self) -> &str {
         &self.pool.config().name

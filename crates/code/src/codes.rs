@@ -165,12 +165,10 @@ fn decode_from_any(shape: Shape, lost: &[usize], available: &[usize]) -> Result<
     Ok(Choice::new(RebuildMethod::Decode, lost, helpers))
 }
 
-/// Builds the code of a spec.
 pub(crate) fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
     (family(spec.family())?.build)(spec)
 }
 
-/// The family of a name.
 pub(crate) fn family(name: &str) -> Result<&'static CodeFamily, CodeError> {
     CODES.iter().find(|family| family.name == name).ok_or_else(|| {
         let known: Vec<&str> = CODES.iter().map(|family| family.name).collect();

@@ -25,7 +25,6 @@
 //! # Ok::<(), kiln_durability::DurabilityError>(())
 //! ```
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 mod error;
 mod chain;

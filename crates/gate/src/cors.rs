@@ -7,7 +7,6 @@ use crate::{gate::Gate, request::Request, xml};
 const MAX_RULES: usize = 100;
 const METHODS: [&str; 5] = ["GET", "PUT", "POST", "DELETE", "HEAD"];
 
-/// One rule.
 struct Rule {
     origins: Vec<String>,
     methods: Vec<String>,

@@ -63,7 +63,6 @@ impl fmt::Debug for Gate {
 /// A record with the identity by which it is replaced.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen<T> {
-    /// The record.
     pub record: T,
     /// Identity of this version of it.
     pub run: [u8; 16],
@@ -354,7 +353,6 @@ impl Gate {
         Ok(index.each(prefix, start, see)?)
     }
 
-    /// Returns all names with a prefix.
     pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let mut names = Vec::new();
         self.each(prefix, None, |listed| {

@@ -6,7 +6,6 @@ use crate::versions::{Place, id_of};
 use crate::xml::{self, Element};
 use crate::{gate::Gate, multipart::UploadOf, names, object::Conditions, times};
 
-/// One day in ms.
 const DAY_MS: u64 = 86_400_000;
 /// Most rules of a bucket.
 const MAX_RULES: usize = 1000;

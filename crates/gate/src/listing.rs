@@ -23,7 +23,6 @@ pub(crate) struct ListRequest {
 /// An entry of a listing.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Entry {
-    /// An object.
     Object(String, Box<ObjectRecord>),
     /// All keys that begin with this.
     Prefix(String),

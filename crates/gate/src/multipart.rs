@@ -24,7 +24,6 @@ pub(crate) const MAX_PARTS: u32 = 10_000;
 pub(crate) struct UploadOf<'a> {
     /// Name of the bucket.
     pub bucket: &'a str,
-    /// The bucket.
     pub at: &'a BucketRecord,
     /// Key of the object.
     pub key: &'a str,
@@ -35,7 +34,6 @@ pub(crate) struct UploadOf<'a> {
 /// A part as the client that completes an upload names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NamedPart {
-    /// Its number.
     pub number: u32,
     /// Its entity tag.
     pub etag: String,
@@ -46,7 +44,6 @@ pub(crate) struct NamedPart {
 /// Demands on the object that an upload becomes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Expected {
-    /// Its checksum.
     pub checksum: Option<Checksum>,
     /// Its checksum is of all bytes, or else of its parts' checksums.
     pub full: Option<bool>,
@@ -357,7 +354,6 @@ fn values(parts: &[PartRecord]) -> Option<(Kind, Vec<Vec<u8>>)> {
     Some((kind, parts.iter().map(value).collect::<Option<_>>()?))
 }
 
-/// The checksum of the parts' checksums.
 fn composite(parts: &[PartRecord]) -> Option<Checksum> {
     let (kind, values) = values(parts)?;
     let Checksum { kind, value } = digest::checksum(kind, &values.concat());

@@ -52,7 +52,6 @@ pub struct NewObject {
     pub headers: BTreeMap<String, String>,
     /// The user's own metadata.
     pub meta: BTreeMap<String, String>,
-    /// Tags.
     pub tags: BTreeMap<String, String>,
     /// Retention and legal hold.
     pub lock: Lock,
@@ -195,7 +194,6 @@ impl Gate {
     }
 }
 
-/// Names of the data of an object.
 pub(crate) fn data_names(bucket_id: &str, key: &str, record: &ObjectRecord) -> Vec<String> {
     record.parts.iter().map(|part| names::data(bucket_id, key, &part.id)).collect()
 }

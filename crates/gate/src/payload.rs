@@ -31,7 +31,6 @@ pub(crate) struct Announced {
     length: u64,
     /// It comes in chunks of the protocol.
     chunked: bool,
-    /// Chunks are signed.
     signed_chunks: bool,
     /// SHA-256 of all of it in hex.
     sha256: Option<String>,

@@ -42,7 +42,6 @@ pub struct ObjectRecord {
     /// The upload in parts that made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upload: Option<String>,
-    /// Tags.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, String>,
     /// Identity of this version; none: it is the one called `null`.
@@ -117,7 +116,6 @@ pub struct PartRecord {
     pub etag: String,
     /// When it was put, in ms since 1970.
     pub modified_ms: u64,
-    /// Checksum.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checksum: Option<Checksum>,
 }
@@ -148,7 +146,6 @@ pub struct UploadRecord {
     pub completing: bool,
 }
 
-/// A bucket.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BucketRecord {
     /// Identity, new for every bucket made: objects of a removed one never come back.

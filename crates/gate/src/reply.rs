@@ -12,7 +12,6 @@ pub(crate) struct Reply {
     pub status: u16,
     /// Headers, by lower-case name.
     pub headers: Vec<(String, String)>,
-    /// The body.
     pub body: Vec<u8>,
 }
 

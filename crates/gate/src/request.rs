@@ -16,7 +16,6 @@ pub(crate) struct Request {
     pub path: String,
     /// Words of the query in the order of the request, decoded.
     pub query: Vec<(String, String)>,
-    /// Headers.
     pub headers: HeaderMap,
 }
 

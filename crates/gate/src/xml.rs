@@ -100,9 +100,7 @@ fn escaped(text: &str) -> Cow<'_, str> {
 pub(crate) struct Element {
     /// Name without a prefix of a namespace.
     pub name: String,
-    /// Text in it.
     pub text: String,
-    /// Elements in it.
     pub children: Vec<Element>,
 }
 

@@ -158,7 +158,6 @@ enum Work {
         routine: usize,
         operands: Range<usize>,
         factors: Range<usize>,
-        /// Range of the records.
         records: Range<usize>,
         count: usize,
     },

@@ -126,7 +126,6 @@ pub enum Failure {
     /// A shard or folder.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// A volume.
     #[error(transparent)]
     Volume(VolumeError),
     /// A server of network block devices.

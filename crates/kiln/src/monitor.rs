@@ -51,7 +51,6 @@ impl Monitor {
         Ok(Monitor(HttpServer::start(listen, AccessPolicy::anyone(), answer).await?))
     }
 
-    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.0.address()

@@ -65,7 +65,6 @@ impl Board {
         View { now_ms: (self.now_ms)(), ..view }
     }
 
-    /// The document of a path.
     fn document(&self, path: &str) -> Document {
         /// Nothing from elsewhere, no script that is not ours, nobody's frame.
         const GUARDED: &[&str] = &[

@@ -108,7 +108,6 @@ pub fn error_line(message: &str) {
     let _ = writeln!(io::stderr(), "kiln: {}", flat(message));
 }
 
-/// A warning, in one line.
 pub fn warning_line(message: &str) {
     let _ = writeln!(io::stderr(), "kiln: warning: {}", flat(message));
 }

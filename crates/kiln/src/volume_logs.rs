@@ -56,7 +56,6 @@ impl Tended {
         Tended { log, closed: false, in_use: false, why: None }
     }
 
-    /// In words.
     pub fn words(&self) -> String {
         let found = words(&self.log);
         match (self.closed, &self.why) {

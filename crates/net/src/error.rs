@@ -58,7 +58,6 @@ pub enum NetError {
         place: String,
         /// Its versions.
         theirs: String,
-        /// Ours.
         ours: String,
     },
     /// An address or a file of the cluster key that cannot be used.

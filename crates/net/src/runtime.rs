@@ -80,8 +80,11 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// The runtime that blocking calls use.
 pub(super) enum Runtime {
-    /// The real one.
-    Real { runtime: Option<tokio::runtime::Runtime>, key: Option<ClusterKey>, start: Instant },
+    Real {
+        runtime: Option<tokio::runtime::Runtime>,
+        key: Option<ClusterKey>,
+        start: Instant,
+    },
     /// In a simulation.
     #[cfg_attr(
         not(any(test, feature = "sim")),

@@ -13,7 +13,6 @@ pub enum PlanError {
     /// Too many nodes, chunks or vertices.
     #[error("{what}: {got}, the limit is {limit}")]
     TooMany {
-        /// Of what.
         what: &'static str,
         /// Number that was found.
         got: usize,

@@ -20,7 +20,6 @@ pub enum ProtectError {
     /// Options do not fit what is there, or each other.
     #[error("{path}: {problem}")]
     Refused { path: PathBuf, problem: String },
-    /// The code.
     #[error(transparent)]
     Code(#[from] CodeError),
 }

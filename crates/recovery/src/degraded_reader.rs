@@ -39,7 +39,6 @@ pub fn helpers_pay(here: u64, load: u64) -> bool {
     load.saturating_add(SETTING_UP) <= here
 }
 
-/// An action for a reader.
 #[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug)]
 pub enum ReaderAction {

@@ -22,7 +22,6 @@
 //! | `run` | the loops that carry decisions out on agents, with threads and blocking calls |
 //! | `sim` | a whole cluster in virtual time, from one seed (feature `sim`, for tests) |
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 mod error;
 mod limits;

@@ -67,7 +67,6 @@ pub struct Price {
 /// Size of one object: every plan is carried out on all of it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extent {
-    /// Its stripes.
     pub stripes: u64,
     /// Bytes of a sub-chunk, all stripes together.
     pub sub_bytes: u64,

@@ -37,7 +37,6 @@ impl ScrubPosition {
     }
 }
 
-/// The schedule.
 #[derive(Debug, Clone)]
 pub(crate) struct ScrubSchedule {
     every: Duration,

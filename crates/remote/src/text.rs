@@ -43,7 +43,6 @@ pub fn is_plain_path(path: &str, also: &[u8]) -> bool {
     path.split('/').all(good)
 }
 
-/// An error of a place.
 pub fn io_error(op: Operation, place: &str, name: &str, source: io::Error) -> StoreError {
     StoreError::Io { op, place: place.to_owned(), name: name.to_owned(), source }
 }

@@ -121,7 +121,6 @@ const AS_FAST: f64 = 1.02;
 /// Times for which devices are busy.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Times {
-    /// The slowest one.
     pub slowest: f64,
     /// All of them together.
     pub all: f64,

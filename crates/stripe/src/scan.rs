@@ -38,7 +38,6 @@ pub struct ScanResult {
 }
 
 impl ScanResult {
-    /// Adds one stripe.
     fn add(&mut self, stripe: u64, frame: &mut Frame) {
         if frame.hopeless || frame.fit == Fit::Unknown {
             self.give_up(stripe..stripe + 1);

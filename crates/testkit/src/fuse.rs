@@ -119,7 +119,6 @@ impl Fuse {
     }
 }
 
-/// The fuse of one disk.
 #[derive(Debug)]
 struct DiskFuse {
     fuse: Arc<Fuse>,

@@ -1,7 +1,6 @@
 //! Test furniture that several crates share: stores that fail, a simulated bucket, the contract of
 //! backends as checks, numbers from a seed, bytes. Only tests depend on it.
 #![forbid(unsafe_code)]
-#![deny(missing_docs)]
 
 mod random;
 mod faulty;

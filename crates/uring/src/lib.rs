@@ -8,7 +8,6 @@
 //!
 //! On systems without io_uring, and where it is not permitted, [`Ring::new`] is an error and the
 //! caller reads in another way.
-#![deny(missing_docs)]
 #![deny(unsafe_op_in_unsafe_fn)]
 
 #[cfg(target_os = "linux")]

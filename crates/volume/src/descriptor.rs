@@ -58,7 +58,6 @@ pub(crate) struct Descriptor {
     pub snapshot: Vec<SnapshotEntry>,
 }
 
-/// A copy of the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogCopy {

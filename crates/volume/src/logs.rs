@@ -10,7 +10,6 @@ use crate::descriptor::LogCopy;
 /// Bytes for an offset of every copy.
 type Job = (u64, Arc<Vec<u8>>);
 
-/// One copy.
 struct Copy {
     place: LogCopy,
     writer: Writer,

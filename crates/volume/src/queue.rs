@@ -17,10 +17,15 @@ pub(crate) const HELD: usize = 4 * TOGETHER;
 #[allow(missing_docs)] // of fields that their names describe
 #[derive(Clone, Debug)]
 pub enum OwnedOp {
-    /// Bytes at an offset.
-    Write { offset: u64, bytes: Bytes },
+    Write {
+        offset: u64,
+        bytes: Bytes,
+    },
     /// As [`Op::Zero`].
-    Zero { offset: u64, len: u64 },
+    Zero {
+        offset: u64,
+        len: u64,
+    },
 }
 
 impl OwnedOp {

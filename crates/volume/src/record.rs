@@ -93,7 +93,6 @@ pub(crate) enum Change<'a> {
 }
 
 impl Change<'_> {
-    /// Blocks of data.
     pub fn data_blocks(&self) -> usize {
         match self {
             Change::Data { bytes, .. } => bytes.len() / BLOCK,

@@ -15,7 +15,6 @@ use crate::{Result, Volume, Worked, kept::lock, queue, stream};
 const REST: Duration = Duration::from_millis(200);
 /// Interval at which changes of the pool are looked for.
 const ATTEND: Duration = Duration::from_secs(5);
-/// Rest after a failure.
 const REST_AFTER_FAILURE: Duration = Duration::from_secs(1);
 
 /// A volume with its threads.

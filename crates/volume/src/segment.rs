@@ -63,7 +63,6 @@ pub(crate) struct Origin {
     pub index: u32,
 }
 
-/// Head of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHead {
     pub id: SegmentId,

@@ -29,7 +29,6 @@ pub(super) const KIND: OrderKind = OrderKind {
 /// Sweep of one digit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sweep {
-    /// The digit.
     pub digit: usize,
     /// The values at the ends of its sweeps, the first sweep's first one first; nothing for 0 and
     /// q - 1. The other values lie between in ascending order.

@@ -15,7 +15,6 @@ pub(super) struct StepProgram {
     pub copy: Option<Matrix>,
 }
 
-/// Compiles all steps of a DAG.
 pub(super) fn compile(dag: &Dag) -> StepProgram {
     let steps: Vec<Step<'_>> = dag.steps().collect();
     let mut compiler = Compiler::new(dag, &steps);

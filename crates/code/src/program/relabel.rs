@@ -15,7 +15,6 @@ pub(super) struct Relabelled {
 }
 
 impl Relabelled {
-    /// The DAG as it was.
     pub(super) fn original(&self) -> Dag {
         let back = self.order.each_ref().map(|order| {
             let mut back = vec![0; order.len()];

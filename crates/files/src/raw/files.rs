@@ -262,7 +262,6 @@ impl Chunks for RawFiles<'_> {
 }
 
 impl RawFiles<'_> {
-    /// The file of an index.
     fn file(&self, index: usize) -> Result<&dyn ReadAt, StoreError> {
         // Returning success without a file would leave another stripe's bytes in the buffer.
         let file = self.files[index].as_ref().map(|(_, file)| &**file);

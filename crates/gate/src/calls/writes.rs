@@ -27,7 +27,6 @@ pub(super) fn with_source(reply: Reply, source: &CopySource) -> Reply {
     }
 }
 
-/// The source of a copy.
 pub(super) struct CopySource {
     pub at: BucketRecord,
     pub key: String,

@@ -135,7 +135,6 @@ impl<'a> Operands<'a> {
         }
     }
 
-    /// The record of a repetition.
     fn record(&self, repetition: usize) -> &'a [u64] {
         match self {
             Operands::Listed { records, count, .. } => {

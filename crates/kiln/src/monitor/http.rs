@@ -39,7 +39,6 @@ pub struct Document {
 }
 
 impl Document {
-    /// A document of this kind.
     #[must_use]
     pub fn new(kind: &'static str, body: String) -> Document {
         Document { status: 200, kind, headers: &[], body }
@@ -219,7 +218,6 @@ impl HttpServer {
         Ok(HttpServer { address, task })
     }
 
-    /// Its address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address

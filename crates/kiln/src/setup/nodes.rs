@@ -231,7 +231,6 @@ impl Folders {
         each.fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 
-    /// The nodes.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }

@@ -241,7 +241,6 @@ impl Written {
         Some((slot.folder.clone(), path.parent().unwrap_or(Path::new("/")).to_owned()))
     }
 
-    /// Returns the failure of an action on it.
     pub fn failed(&self, action: &'static str, source: io::Error) -> Failure {
         failed(action, &self.path)(source)
     }

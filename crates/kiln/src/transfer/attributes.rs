@@ -268,7 +268,6 @@ impl Attributes {
         })
     }
 
-    /// Makes attributes of entries.
     pub fn of(entries: BTreeMap<String, Entry>) -> Attributes {
         Attributes { version: VERSION, entries }
     }

@@ -89,13 +89,11 @@ pub(super) struct Handle {
     writes: VecDeque<(Pending, Write)>,
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub session: u64,
     /// Bytes that its requests under way may carry or ask for.
     pub credit: u32,
-    /// The peer.
     pub peer: PeerInfo,
     /// It has said `Hello`.
     pub ready: bool,

@@ -83,7 +83,6 @@ records! {
         alpha: u32,
         /// Bytes of a sub-chunk.
         sub_chunk: u32,
-        /// Stripes of a segment.
         segment_stripes: u32,
         /// Bytes of the object.
         size: u64,
@@ -131,7 +130,6 @@ records! {
     }
     /// An output of a DAG.
     OutputInfo { at: Place, vertex: u32 }
-    /// A DAG.
     DagInfo {
         /// Its inputs, ascending.
         inputs: Vec<Place>,

@@ -33,7 +33,6 @@ pub struct OpenObject {
     found: Mutex<Option<Arc<ObjectShards>>>,
 }
 
-/// One of its shards.
 #[derive(Default)]
 struct Shard {
     /// Its file, once it was asked for; `None`: there is none that can be read.

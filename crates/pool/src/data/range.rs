@@ -22,7 +22,6 @@ struct Slot {
 
 /// Bytes that come from helpers.
 struct Gap {
-    /// Their range.
     out: Range<usize>,
     /// Rank among the chunks that helpers rebuild.
     rank: usize,

@@ -104,7 +104,6 @@ impl PoolKeys {
     }
 }
 
-/// The key of one object.
 pub(crate) struct ObjectKey {
     bytes: Zeroizing<[u8; KEY]>,
     cipher: LessSafeKey,

@@ -260,7 +260,6 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The manifest, the bytes that its seal is of, and the seal.
     fn parse(bytes: &[u8]) -> Result<(Manifest, &[u8], Option<Seal>), String> {
         if bytes.len() < FIXED + 4 || bytes[..8] != MAGIC {
             return Err("it does not start like a manifest".into());

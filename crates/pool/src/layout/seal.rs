@@ -43,7 +43,6 @@ impl Purpose {
     }
 }
 
-/// A key of a pool.
 #[derive(Clone, PartialEq, Eq)]
 struct PoolKey {
     id: [u8; KEY_ID],

@@ -36,7 +36,6 @@ pub(crate) struct StagedShard {
 pub(crate) struct Change<'a> {
     /// The object.
     pub key: Key,
-    /// Its name.
     pub name: &'a str,
     /// Time for the names of parts.
     pub now_ms: u64,

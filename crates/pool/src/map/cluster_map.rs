@@ -338,7 +338,6 @@ impl ClusterMap {
         self.nodes[self.config.position(id)?].store().ok().map(|store| &**store)
     }
 
-    /// The codec of a spec.
     pub(crate) fn codec(&self, spec: &str) -> Result<Arc<Codec>> {
         let mut codecs = self.codecs.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(codec) = codecs.get(spec) {

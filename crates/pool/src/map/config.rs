@@ -349,7 +349,6 @@ impl PoolConfig {
         }
     }
 
-    /// Wraps the key of an object.
     pub(crate) fn wrap(&self, key: &ObjectKey, name: &str, size: u64) -> Result<WrappedKey> {
         let id = self.encrypted.first().map_or("", |id| &id[..]);
         let wrapped = self.data_keys.wrap(id, key, (self.id_bytes(), name, size), &random()?);

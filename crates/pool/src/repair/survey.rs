@@ -215,7 +215,6 @@ impl Repairer<'_> {
         Ok(status)
     }
 
-    /// Lists one node.
     fn list_node(
         &self,
         at: usize,

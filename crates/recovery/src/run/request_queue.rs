@@ -26,7 +26,6 @@ impl RequestQueue {
         RequestQueue { peers, tell, answers, priority }
     }
 
-    /// Returns the receiver of answers.
     pub fn answers(&self) -> &Receiver<Answered> {
         &self.answers
     }

@@ -248,7 +248,6 @@ impl World {
         id
     }
 
-    /// A client asks.
     pub(super) fn ask_for_client(&mut self, id: u64, request: kiln_net::PendingRequest) {
         let kiln_net::PendingRequest { message, payload, priority, patience, answer } = request;
         if self.wires.get(&id).is_none_or(|wire| wire.hung_up) {

@@ -88,7 +88,6 @@ impl<'a> Operator<'a> {
         of.get(self.random.below(of.len() as u64) as usize).cloned()
     }
 
-    /// Nodes in this state.
     fn nodes(pool: &Pool, state: NodeState) -> Vec<NodeConfig> {
         let nodes = pool.config().node.iter();
         nodes.filter(|node| node.state == state).cloned().collect()

@@ -532,7 +532,6 @@ pub fn node_at(host: usize) -> NodeConfig {
     NodeConfig::new(&format!("n{host}"), &format!("kiln+plain://127.0.0.1:{}", host + 1))
 }
 
-/// The host of a node.
 pub fn host_of(node: &NodeConfig) -> usize {
     node.id[1..].parse().unwrap()
 }

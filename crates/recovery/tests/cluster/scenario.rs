@@ -276,7 +276,6 @@ fn rates(random: &mut Random, calm: bool) -> Faults {
     }
 }
 
-/// Returns the faults of disks that are hurt.
 fn hurt_disks(random: &mut Random, hurt: &[usize], all_lost: bool) -> Vec<ScheduledFault> {
     let mut scheduled_faults = Vec::new();
     let mut add = |random: &mut Random, what: What| {

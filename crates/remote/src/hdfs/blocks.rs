@@ -25,7 +25,6 @@ pub(crate) struct Located {
     pub list: Vec<Block>,
 }
 
-/// One block.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Block {

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard};
 /// A name of a page of a listing.
 const PAGE: usize = 7;
 
-/// Faults.
 #[derive(Default)]
 pub struct Faults {
     /// So many next requests are answered with 503.

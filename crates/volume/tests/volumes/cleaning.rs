@@ -5,7 +5,6 @@ use kiln_volume::{CreateRequest, Op, Volume};
 use crate::common::*;
 
 const BLOCKS: u64 = 2048;
-/// Of a segment.
 const SEGMENT: u64 = 64;
 
 /// Bytes that cleaning moved for each byte that became a segment, after the volume was written

@@ -135,7 +135,6 @@ impl History {
         Ok(())
     }
 
-    /// Reads all of a volume.
     pub fn read(volume: &Volume, what: &str) -> Vec<Tag> {
         History::try_read(volume, what).unwrap_or_else(|error| panic!("{what}: {error}"))
     }

@@ -158,7 +158,6 @@ impl World {
     }
 }
 
-/// One run.
 struct Run {
     world: World,
     random: Random,

@@ -81,7 +81,6 @@ struct Found<M: Machine> {
 enum Place {
     /// Not computed yet, or of no more use.
     Nowhere,
-    /// In its operand.
     Operand(u32),
     /// A map, among all of them: that of the factor which the repetition has at this place.
     Map(u32),

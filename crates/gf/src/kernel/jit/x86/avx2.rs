@@ -62,7 +62,6 @@ pub(in super::super::super) fn tables() -> &'static [u8] {
 }
 
 impl Avx2 {
-    /// The registers of a value.
     fn parts(&self, value: usize) -> impl Iterator<Item = Register> + use<> {
         debug_assert!(value < self.registers);
         let first = Register::YMM0 + (value * self.parts) as u32;
