@@ -20,10 +20,12 @@ use crate::{exit::Failure, names::output_part};
 
 /// Small last stripes would otherwise become small writes.
 const BUFFER: usize = 1 << 20;
+/// Names of standard output; a report printed there would be among the data.
+const STDOUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
 /// The output as named by the user.
 pub enum OutputTarget {
-    /// `-`
+    /// `-`, or another name of standard output.
     Stdout,
     /// A file that is named itself.
     File(PathBuf),
@@ -40,7 +42,7 @@ impl OutputTarget {
     /// Reads the argument of `-o`.
     /// Errors: it is no file of this machine.
     pub fn new(path: &Path) -> Result<OutputTarget, Failure> {
-        Ok(match path == Path::new("-") {
+        Ok(match STDOUT.iter().any(|name| path == Path::new(name)) {
             true => OutputTarget::Stdout,
             false => OutputTarget::File(local(path)?.to_owned()),
         })

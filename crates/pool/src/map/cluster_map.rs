@@ -146,8 +146,11 @@ impl ClusterMap {
         };
         let releases = || config.node.iter().zip(&stores).map(of).collect();
         refuse_unread(&config, FIRST, false, releases)?;
-        for (node, store) in config.node.iter().zip(&stores) {
-            take(&config, node, &**store)?;
+        for (at, (node, store)) in config.node.iter().zip(&stores).enumerate() {
+            take(&config, node, &**store).inspect_err(|_| {
+                // They hold nothing yet, and would be refused to the next pool.
+                stores[..at].iter().for_each(|taken| drop(taken.remove(IDENTITY)));
+            })?;
         }
         let pool = ClusterMap::open(config, open)?;
         for (at, store) in pool.present() {

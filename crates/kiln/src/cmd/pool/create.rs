@@ -33,7 +33,7 @@ pub struct Create {
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// Seal all that the pool knows with a key of its own, so that nothing can be forged by those
-    /// who only has its nodes; makes the key if it is not there
+    /// who only have its nodes; makes the key if it is not there
     #[arg(long)]
     sealed: bool,
     /// The file of that key [default: $KILN_POOL_KEY, else beside FILE, as its name with
@@ -73,7 +73,7 @@ impl Create {
         let (pool, pool_key, data_key) = (Some(self.file.clone()), self.pool_key, self.data_key);
         let flags = PoolFlags { pool, pool_key, data_key };
         if self.file.exists() {
-            return Err(Failure::Exists { path: self.file });
+            return Err(Failure::InTheWay { path: self.file });
         }
         if self.sealed || flags.pool_key.is_some() {
             make_pool_key(&flags.seal_key(), SEAL_KEY, setup)?;
@@ -98,7 +98,6 @@ impl Create {
         if let Err(error) =
             Pool::create(config.clone(), &|node| setup.open_node(node, Absent::Create))
         {
-            // Nodes that were taken stay so; they hold nothing yet.
             let _ = std::fs::remove_file(&self.file);
             return Err(error.into());
         }
