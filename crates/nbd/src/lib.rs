@@ -31,15 +31,10 @@ pub(crate) const BLOCK: u32 = 4096;
 #[allow(missing_docs)] // of fields that their names describe
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    Write {
-        offset: u64,
-        bytes: Bytes,
-    },
+    /// Bytes at an offset.
+    Write { offset: u64, bytes: Bytes },
     /// Bytes that become zeros.
-    Zero {
-        offset: u64,
-        len: u64,
-    },
+    Zero { offset: u64, len: u64 },
 }
 
 /// Hears how a change ended.

@@ -80,11 +80,8 @@ const LOOK: Duration = Duration::from_millis(10);
 
 /// The runtime that blocking calls use.
 pub(super) enum Runtime {
-    Real {
-        runtime: Option<tokio::runtime::Runtime>,
-        key: Option<ClusterKey>,
-        start: Instant,
-    },
+    /// The real one.
+    Real { runtime: Option<tokio::runtime::Runtime>, key: Option<ClusterKey>, start: Instant },
     /// In a simulation.
     #[cfg_attr(
         not(any(test, feature = "sim")),

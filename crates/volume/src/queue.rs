@@ -17,15 +17,10 @@ pub(crate) const HELD: usize = 4 * TOGETHER;
 #[allow(missing_docs)] // of fields that their names describe
 #[derive(Clone, Debug)]
 pub enum OwnedOp {
-    Write {
-        offset: u64,
-        bytes: Bytes,
-    },
+    /// Bytes at an offset.
+    Write { offset: u64, bytes: Bytes },
     /// As [`Op::Zero`].
-    Zero {
-        offset: u64,
-        len: u64,
-    },
+    Zero { offset: u64, len: u64 },
 }
 
 impl OwnedOp {

@@ -43,35 +43,18 @@ pub enum Event {
 #[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug)]
 pub enum Action {
-    Send {
-        connection: ConnectionId,
-        session: u64,
-        frame: Frame,
-    },
+    /// Send a frame.
+    Send { connection: ConnectionId, session: u64, frame: Frame },
     /// Close a connection after what was sent.
-    Close {
-        connection: ConnectionId,
-        why: String,
-    },
+    Close { connection: ConnectionId, why: String },
     /// Do this on the disk, then report [`Event::Finished`].
-    Start {
-        job: JobId,
-        work: Disk,
-    },
+    Start { job: JobId, work: Disk },
     /// Send fragments of one window to another agent, then report [`Event::Pushed`].
-    Push {
-        task: TaskId,
-        address: String,
-        fragments: Vec<Fragment>,
-    },
+    Push { task: TaskId, address: String, fragments: Vec<Fragment> },
     /// Forget what is open for a task.
-    Forget {
-        task: TaskId,
-    },
+    Forget { task: TaskId },
     /// Forget an open file or lock; nothing is reported.
-    Drop {
-        slot: Slot,
-    },
+    Drop { slot: Slot },
 }
 
 /// One operation of a [`kiln_store::Backend`].
@@ -91,11 +74,8 @@ pub enum Disk {
         slot: Slot,
         name: String,
     },
-    Read {
-        slot: Slot,
-        offset: u64,
-        len: u32,
-    },
+    /// Read.
+    Read { slot: Slot, offset: u64, len: u32 },
     /// Open for appending.
     Append {
         /// The open file's number from now on.
@@ -105,10 +85,7 @@ pub enum Disk {
         at: u64,
     },
     /// Append.
-    Write {
-        slot: Slot,
-        bytes: Bytes,
-    },
+    Write { slot: Slot, bytes: Bytes },
     /// Make a log and open it.
     CreateLog {
         /// The log's number from now on.
@@ -118,11 +95,7 @@ pub enum Disk {
         size: u64,
     },
     /// Write to a log.
-    WriteAt {
-        slot: Slot,
-        offset: u64,
-        bytes: Bytes,
-    },
+    WriteAt { slot: Slot, offset: u64, bytes: Bytes },
     /// Take a log from its writer.
     CloseLog {
         name: String,
@@ -131,57 +104,27 @@ pub enum Disk {
         force: bool,
     },
     /// Make appended bytes, or what was written to a log, durable.
-    Sync {
-        slot: Slot,
-    },
-    Rename {
-        from: String,
-        to: String,
-    },
-    Remove {
-        name: String,
-    },
+    Sync { slot: Slot },
+    /// Rename.
+    Rename { from: String, to: String },
+    /// Remove.
+    Remove { name: String },
     /// See where a file's bytes are.
-    Locate {
-        name: String,
-    },
+    Locate { name: String },
     /// Copy a file to where the place's bytes belong.
-    CopyHome {
-        from: String,
-        to: String,
-    },
+    CopyHome { from: String, to: String },
     /// Open and compile what a task needs.
-    Prepare {
-        task: TaskId,
-        spec: Arc<Assignment>,
-    },
+    Prepare { task: TaskId, spec: Arc<Assignment> },
     /// Read and verify the pieces of a window.
-    Load {
-        task: TaskId,
-        window: u64,
-    },
+    Load { task: TaskId, window: u64 },
     /// Run the program of a round.
-    Compute {
-        task: TaskId,
-        window: u64,
-        round: usize,
-        inputs: Vec<Bytes>,
-    },
+    Compute { task: TaskId, window: u64, round: usize, inputs: Vec<Bytes> },
     /// Keep what a round persists.
-    Persist {
-        task: TaskId,
-        window: u64,
-        round: usize,
-        pieces: Vec<Bytes>,
-    },
+    Persist { task: TaskId, window: u64, round: usize, pieces: Vec<Bytes> },
     /// Complete and verify what was written.
-    Finish {
-        task: TaskId,
-    },
+    Finish { task: TaskId },
     /// Put it in place.
-    Commit {
-        task: TaskId,
-    },
+    Commit { task: TaskId },
     /// See how much of an unfinished shard is sound.
     Resume {
         part: String,
@@ -200,10 +143,7 @@ pub enum Disk {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskDone {
     /// A page of names.
-    Names {
-        names: Vec<String>,
-        more: bool,
-    },
+    Names { names: Vec<String>, more: bool },
     /// Free and total room; `None`: the place cannot tell.
     Room(Option<Space>),
     /// Location of a file's bytes.
@@ -215,13 +155,12 @@ pub enum DiskDone {
     },
     /// Bytes that were read.
     Bytes(Bytes),
+    /// It is done.
     Done,
     /// A task is ready.
     Prepared,
-    Loaded {
-        window: u64,
-        pieces: Vec<(u32, Bytes)>,
-    },
+    /// Pieces of a window.
+    Loaded { window: u64, pieces: Vec<(u32, Bytes)> },
     /// Pieces that a round computed.
     Computed {
         window: u64,
@@ -229,10 +168,7 @@ pub enum DiskDone {
         made: Vec<Bytes>,
     },
     /// Something is kept.
-    Persisted {
-        window: u64,
-        bytes: u64,
-    },
+    Persisted { window: u64, bytes: u64 },
     /// The shards of a task are complete and verified.
     TaskFinished,
     /// Stripes of an unfinished shard that are sound.

@@ -53,93 +53,37 @@ pub struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instruction {
     /// Loads so many neighbouring vectors into neighbouring registers.
-    Load {
-        to: V,
-        parts: usize,
-        from: Place,
-    },
+    Load { to: V, parts: usize, from: Place },
     /// Stores them; past the caches, perhaps.
-    Store {
-        to: Place,
-        from: V,
-        parts: usize,
-        past: bool,
-    },
+    Store { to: Place, from: V, parts: usize, past: bool },
     /// Copies the bytes of an operand less than whole.
-    CopyBytes {
-        to: Place,
-        from: Place,
-    },
+    CopyBytes { to: Place, from: Place },
     /// Asks for a line.
-    Prefetch {
-        at: Place,
-    },
+    Prefetch { at: Place },
     /// An address, or another word of eight bytes.
-    LoadWord {
-        to: X,
-        from: Place,
-    },
-    LoadByte {
-        to: X,
-        from: Place,
-    },
+    LoadWord { to: X, from: Place },
+    /// A byte.
+    LoadByte { to: X, from: Place },
     /// `to` = `a` + `b` shifted left.
-    Add {
-        to: X,
-        a: X,
-        b: X,
-        left: u32,
-    },
+    Add { to: X, a: X, b: X, left: u32 },
     /// A sum in the field.
-    Eor {
-        to: V,
-        a: V,
-        b: V,
-    },
+    Eor { to: V, a: V, b: V },
     /// A sum of three.
-    Eor3 {
-        to: V,
-        a: V,
-        b: V,
-        c: V,
-    },
+    Eor3 { to: V, a: V, b: V, c: V },
     /// Bits that both have.
-    And {
-        to: V,
-        a: V,
-        b: V,
-    },
+    And { to: V, a: V, b: V },
     /// Bytes added, without carries from one to the next.
-    AddBytes {
-        to: V,
-        a: V,
-        b: V,
-    },
+    AddBytes { to: V, a: V, b: V },
     /// Looks up 16 bytes at once.
-    Table {
-        to: V,
-        table: V,
-        index: V,
-    },
+    Table { to: V, table: V, index: V },
     /// The upper halves of all bytes.
-    Upper {
-        to: V,
-        from: V,
-    },
+    Upper { to: V, from: V },
     /// All bits of a byte as its first one.
-    Signs {
-        to: V,
-        from: V,
-    },
-    Copy {
-        to: V,
-        from: V,
-    },
+    Signs { to: V, from: V },
+    /// A copy.
+    Copy { to: V, from: V },
     /// One byte everywhere.
-    Fill {
-        to: V,
-        byte: u8,
-    },
+    Fill { to: V, byte: u8 },
 }
 
 impl Instruction {
@@ -359,6 +303,7 @@ pub fn copy(to: X, from: X) -> u32 {
     0xaa00_03e0 | from.0 << 16 | to.0
 }
 
+/// Zero.
 pub fn zero(to: X) -> u32 {
     0xd280_0000 | to.0
 }
