@@ -59,9 +59,7 @@ impl Codec {
             max_chunks: statistics.max,
         })
     }
-}
 
-impl Codec {
     /// The share of the patterns of `failures` lost chunks that can be rebuilt, without a plan for
     /// each: of all of them or a sample, as in [`Codec::average_cost`].
     pub fn survived(&self, failures: usize, seed: u64) -> Result<f64, CodeError> {

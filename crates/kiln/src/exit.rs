@@ -255,9 +255,7 @@ impl Failure {
             | Failure::Busy { .. } => Exit::Refused,
         }
     }
-}
 
-impl Failure {
     /// The reader of our output went away, as in `kiln decode ... | head`: it knows, so no message.
     pub fn is_closed_pipe(&self) -> bool {
         match self {

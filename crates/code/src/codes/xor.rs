@@ -173,9 +173,7 @@ impl XorCode {
         }
         Ok(self)
     }
-}
 
-impl XorCode {
     /// The cheapest recovery of one chunk: by the family's rule, or by search.
     fn recovery(&self, lost: usize, available: &[usize]) -> Option<Recovery> {
         let equations = &self.equations;

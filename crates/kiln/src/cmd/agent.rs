@@ -95,9 +95,7 @@ impl Agent {
             })?;
         runtime.block_on(self.serve(agent, &listen, setup))
     }
-}
 
-impl Agent {
     async fn serve(&self, agent: AgentSetup, listen: &str, setup: &Setup) -> Result<Exit, Failure> {
         let (name, plain) = (agent.place.clone(), agent.key.is_none());
         let store = Arc::clone(&agent.backend);

@@ -105,9 +105,7 @@ impl Encode {
         let shown = Shown { report: &report, left_out };
         setup.report(&shown, || text(&shown, setup))
     }
-}
 
-impl Encode {
     /// Returns the folder to encode as an archive.
     fn archived(&self) -> Result<Option<PathBuf>, Failure> {
         if self.input == Path::new("-") {

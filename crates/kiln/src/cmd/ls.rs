@@ -97,9 +97,7 @@ impl Ls {
         );
         Ok(Exit::NotRecoverable)
     }
-}
 
-impl Ls {
     fn line(&self, listed: &Listed) -> String {
         let Listed { name, code, size, created_ms, version, .. } = listed;
         self.row(name, code, (*size, *created_ms, *version), None)

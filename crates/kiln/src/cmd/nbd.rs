@@ -191,9 +191,7 @@ impl Nbd {
         }
         Ok(Exit::Done)
     }
-}
 
-impl Nbd {
     /// The listener, what it listens on, and the file of a socket.
     fn listener(&self, encrypted: bool) -> Result<(Listener, String, Option<SocketFile>), Failure> {
         if let Some(path) = &self.socket {

@@ -88,9 +88,7 @@ impl Probe {
         let target = local(&self.target)?.to_owned();
         Probe { target, ..self }.probe(setup)
     }
-}
 
-impl Probe {
     fn probe(self, setup: &Setup) -> Result<Exit, Failure> {
         let folder = self.target.is_dir();
         let before = device_counted(&self.target);

@@ -138,9 +138,7 @@ impl Repair {
         show(report, &costs, setup)?;
         Ok(Exit::Done)
     }
-}
 
-impl Repair {
     fn repair_all(&self, costs: &Costs, mode: ReadMode, setup: &Setup) -> Result<Exit, Failure> {
         let groups = multi_object::groups(setup, &self.folders, mode)?;
         for group in &groups {
@@ -173,9 +171,7 @@ impl Repair {
         let model = self.device_model.as_deref().map(device::load).transpose()?;
         device::devices(&self.folders, model.as_ref()).map(Costs::Of)
     }
-}
 
-impl Repair {
     /// Flags that only shards in folders know; silently ignoring one could hide a mistake.
     fn refuse_folder_flags(&self) -> Result<(), Failure> {
         let given = [

@@ -201,9 +201,7 @@ impl List {
         let keys: Vec<_> = keys.iter().map(|key| shown(key, None)).collect();
         setup.answer(&fields! { keys: keys }, || text)
     }
-}
 
-impl List {
     fn sweep(self, setup: &Setup) -> Result<Exit, Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (gate, now_ms) = (buckets::gate(&self.pool, setup)?, now.as_millis() as u64);

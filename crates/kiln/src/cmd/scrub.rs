@@ -90,9 +90,7 @@ impl Scrub {
         setup.report(&shown, || text(&shown, setup))?;
         Ok(found)
     }
-}
 
-impl Scrub {
     /// Logs of volumes that lack copies, and those whose copies are not the same.
     fn logs(
         &self,

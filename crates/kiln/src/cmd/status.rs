@@ -64,9 +64,7 @@ impl Status {
             std::thread::sleep(Duration::from_secs(seconds.max(1)));
         }
     }
-}
 
-impl Status {
     /// Returns whether a repair holds its lock. Creates no file to find out.
     fn repair_here(&self) -> bool {
         lock(&self.pool.path(), "repair").exists()

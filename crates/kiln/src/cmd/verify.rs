@@ -65,9 +65,7 @@ impl Verify {
         setup.report(&report, || text(&report, setup))?;
         Ok(exit(&report))
     }
-}
 
-impl Verify {
     fn verify_all(&self, setup: &Setup) -> Result<Exit, Failure> {
         let groups = multi_object::groups(setup, &self.folders, self.reads.mode())?;
         let settings = setup.settings();

@@ -229,9 +229,7 @@ impl ObjectReader<'_> {
         report.bytes_written = out.bytes;
         Ok(report)
     }
-}
 
-impl ObjectReader<'_> {
     /// Returns the bytes of an object that lie in its manifest; `None`: they lie elsewhere.
     ///
     /// # Errors

@@ -156,9 +156,7 @@ impl EncodeRuns {
         let run = self.runs.remove(&id).unwrap_or_default();
         Builder::new(run, self)?.build(nodes)
     }
-}
 
-impl EncodeRuns {
     /// The run with most shards.
     fn fullest(&self) -> Option<[u8; 16]> {
         let there = self.runs.iter().filter(|(_, run)| !run.shards.is_empty());

@@ -139,9 +139,7 @@ impl Report {
         );
         text
     }
-}
 
-impl Report {
     /// Returns a picture of the codes: bytes stored to the right, nines upwards, the recommended
     /// one filled.
     pub fn picture(&self) -> String {

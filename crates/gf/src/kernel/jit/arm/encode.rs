@@ -128,9 +128,7 @@ impl Instruction {
             }
         }
     }
-}
 
-impl Instruction {
     /// Returns whether it changes a vector register.
     pub fn writes(&self, register: V) -> bool {
         use Instruction::*;

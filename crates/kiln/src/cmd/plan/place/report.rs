@@ -99,9 +99,7 @@ impl Bounds {
         });
         closed.or_else(|| self.limits.as_ref().map(|limits| limits.bandwidth(costs.max_load())))
     }
-}
 
-impl Bounds {
     /// Load, traffic between domains and time that no plan beats. Where the matrix is too large, a
     /// single new node still receives a whole chunk.
     fn least(&self, problem: &Problem, sub_chunk: u64) -> Option<Least> {
