@@ -14,7 +14,7 @@ macro_rules! commands {
 
         impl $name {
             /// Does what was asked.
-            $visible fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+            $visible fn run(self, setup: &Setup) -> Result<Exit> {
                 match self {
                     $($name::$row(command) => command.run(setup),)*
                 }
@@ -61,7 +61,7 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand, error::ErrorKind};
 use kiln_net::agent::PeerRole;
 
-use crate::exit::{EXIT_CODES, Exit, Failure};
+use crate::exit::{EXIT_CODES, Exit, Failure, Result};
 use crate::setup::{Setup, kinds_of_places};
 use crate::{args::Common, print::Stream};
 
@@ -188,12 +188,12 @@ impl Command {
 
 /// Parses the command line; `None`: help or the version was asked for, and has been printed.
 /// Errors: [`Failure::Arguments`] in one line when the words make no sense.
-pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Option<Program>, Failure> {
+pub fn parse(words: impl Iterator<Item = OsString>) -> Result<Option<Program>> {
     Program::try_parse_from(words).map(Some).or_else(|error| shown_or_wrong(&error))
 }
 
 /// Help and version go to stdout; anything else becomes one line.
-fn shown_or_wrong(error: &clap::Error) -> Result<Option<Program>, Failure> {
+fn shown_or_wrong(error: &clap::Error) -> Result<Option<Program>> {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Stream::Stdout.text(&error.render().to_string())?;

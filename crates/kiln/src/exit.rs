@@ -98,6 +98,9 @@ Exit codes:
   9  the system, or an agent, does not permit it
 With --json an error is a JSON object on standard output too: error, kind, exit, todo";
 
+/// Result of a command and its parts.
+pub type Result<T, E = Failure> = std::result::Result<T, E>;
+
 /// Everything that can stop a command.
 #[derive(Debug, Error)]
 pub enum Failure {

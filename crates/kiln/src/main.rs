@@ -33,9 +33,10 @@ mod archive;
 mod transfer;
 mod cmd;
 
+use crate::exit::Result;
 use std::{ffi::OsString, process::ExitCode};
 
-use exit::{Exit, Failure};
+use exit::Exit;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(tell_panic));
@@ -67,7 +68,7 @@ fn tell_panic(panic: &std::panic::PanicHookInfo<'_>) {
 }
 
 /// Parse, set up, run.
-fn run(words: impl Iterator<Item = OsString>) -> Result<Exit, Failure> {
+fn run(words: impl Iterator<Item = OsString>) -> Result<Exit> {
     let Some(program) = cmd::parse(words)? else { return Ok(Exit::Done) };
     let setup = setup::Setup::new(&program.common)?;
     setup.need_role(program.command.least_role())?;

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kiln_stripe::Damage;
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::lists;
 
 /// Makes a value of these fields, which JSON shows in this order.
@@ -49,7 +49,7 @@ pub fn data_goes_to_stdout(begins: bool) -> bool {
 
 impl Stream {
     /// Writes a whole text.
-    pub fn text(self, text: &str) -> Result<(), Failure> {
+    pub fn text(self, text: &str) -> Result<()> {
         // Names in it may have signs that a terminal obeys.
         let text = text.replace(|c: char| c.is_control() && !matches!(c, '\n' | '\t'), "?");
         let outcome = match self {
@@ -63,7 +63,7 @@ impl Stream {
     }
 
     /// Writes one JSON object and a newline.
-    pub fn json(self, report: &impl Serialize) -> Result<(), Failure> {
+    pub fn json(self, report: &impl Serialize) -> Result<()> {
         let text = serde_json::to_string_pretty(report).map_err(|error| Failure::Io {
             action: "write",
             path: self.path(),

@@ -50,7 +50,7 @@ pub use price::Prices;
 pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::{args::Common, observer::Terminal, print::Stream};
 
 /// More threads than this only cost memory.
@@ -92,7 +92,7 @@ pub struct Setup {
 
 impl Setup {
     /// Checks the common flags.
-    pub fn new(common: &Common) -> Result<Setup, Failure> {
+    pub fn new(common: &Common) -> Result<Setup> {
         let threads = match common.threads {
             None => std::thread::available_parallelism().map_or(1, usize::from),
             Some(threads) if (1..=MAX_THREADS).contains(&threads) => threads,
@@ -190,7 +190,7 @@ impl Setup {
 
     /// The cluster's key.
     /// Errors: no key is named, or the file has none.
-    pub fn key(&self) -> Result<ClusterKey, Failure> {
+    pub fn key(&self) -> Result<ClusterKey> {
         match &self.key {
             Some(path) => Ok(ClusterKey::load(path)?),
             None => {
@@ -205,7 +205,7 @@ impl Setup {
     /// Refuses a key of a lesser role, where one is given. Agents and the keys of before there were
     /// these roles are refused by agents alone.
     /// Errors: [`Failure::Role`]; the key cannot be read.
-    pub fn need_role(&self, least: Option<PeerRole>) -> Result<(), Failure> {
+    pub fn need_role(&self, least: Option<PeerRole>) -> Result<()> {
         let (Some(least), Some(file)) = (least, &self.key) else { return Ok(()) };
         // A command that makes the key comes before it.
         let Ok(key) = self.key() else { return Ok(()) };
@@ -219,7 +219,7 @@ impl Setup {
 
     /// Connections to agents, of which one is at this address: without TLS no key is needed.
     /// Errors: as [`Setup::key`], or no threads.
-    pub fn network(&self, address: &Address) -> Result<&Network, Failure> {
+    pub fn network(&self, address: &Address) -> Result<&Network> {
         if let Some(network) = self.network.get() {
             // One network serves both kinds; without a key it refuses what needs one.
             return Ok(network);
@@ -234,7 +234,7 @@ impl Setup {
     }
 
     /// The network of a pool without agents: clock and threads of a recovery, and no connections.
-    pub fn network_of_none(&self) -> Result<&Network, Failure> {
+    pub fn network_of_none(&self) -> Result<&Network> {
         if let Some(network) = self.network.get() {
             return Ok(network);
         }
@@ -243,20 +243,12 @@ impl Setup {
     }
 
     /// Prints a command's report: as JSON for scripts, else as text, unless the user wants quiet.
-    pub fn report(
-        &self,
-        report: &impl Serialize,
-        text: impl FnOnce() -> String,
-    ) -> Result<Exit, Failure> {
+    pub fn report(&self, report: &impl Serialize, text: impl FnOnce() -> String) -> Result<Exit> {
         if self.quiet && !self.json { Ok(Exit::Done) } else { self.answer(report, text) }
     }
 
     /// Prints the answer to a question: as JSON for scripts, else as text.
-    pub fn answer(
-        &self,
-        answer: &impl Serialize,
-        text: impl FnOnce() -> String,
-    ) -> Result<Exit, Failure> {
+    pub fn answer(&self, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<Exit> {
         if self.json {
             Stream::Stdout.json(answer)?
         } else {
@@ -291,7 +283,7 @@ fn address_space() -> Option<u64> {
 /// Raises limits of this process; too few open files would look as if shards were missing, and
 /// without memory it would be aborted.
 /// Errors: a limit cannot be raised that far.
-pub fn need_resources() -> Result<(), Failure> {
+pub fn need_resources() -> Result<()> {
     if let Some(limit @ ..ADDRESS_SPACE) = address_space() {
         return Err(Failure::Memory { limit: limit >> 10, needed: ADDRESS_SPACE >> 10 });
     }
@@ -324,7 +316,7 @@ pub fn variable(name: &str) -> Option<PathBuf> {
 /// Listens on an address. One that other machines reach must be `safe`, or the failure says what
 /// to give: a certificate, or `instead`.
 /// Errors: [`Failure::Flag`]; the address cannot be listened on.
-pub fn listener(listen: &str, safe: bool, instead: &str) -> Result<TcpListener, Failure> {
+pub fn listener(listen: &str, safe: bool, instead: &str) -> Result<TcpListener> {
     let failed = |source| Failure::Io { action: "listen on", path: listen.into(), source };
     let addresses: Vec<SocketAddr> = listen.to_socket_addrs().map_err(failed)?.collect();
     if !safe && !addresses.iter().all(|address| address.ip().is_loopback()) {
@@ -339,18 +331,14 @@ pub fn listener(listen: &str, safe: bool, instead: &str) -> Result<TcpListener, 
 
 /// The code that a spec or a Ceph profile names; `order=` may name a file.
 /// Errors: unknown code or impossible parameters; an order's file that cannot be used.
-pub fn codec(spec: &str) -> Result<Codec, Failure> {
+pub fn codec(spec: &str) -> Result<Codec> {
     let spec: CodeSpec = order::resolve(spec)?.parse()?;
     Ok(Codec::new(&spec)?)
 }
 
 /// Bytes of a sub-chunk and of a chunk are two ways to say one thing; at most one may be given.
 /// Errors: the chunk is zero or no multiple of the code's sub-chunks.
-pub fn sub_chunk(
-    alpha: usize,
-    sub_chunk: Option<u64>,
-    chunk: Option<u64>,
-) -> Result<Option<u32>, Failure> {
+pub fn sub_chunk(alpha: usize, sub_chunk: Option<u64>, chunk: Option<u64>) -> Result<Option<u32>> {
     let (flag, bytes) = match (sub_chunk, chunk) {
         (None, None) => return Ok(None),
         (Some(bytes), _) => ("--sub-chunk", bytes),
@@ -367,7 +355,7 @@ pub fn sub_chunk(
 
 /// Bytes of a sub-chunk of a chunk.
 /// Errors: the chunk is zero or no multiple of alpha; the error names the nearest that would be.
-pub fn divided(chunk: u64, alpha: usize) -> Result<u64, Failure> {
+pub fn divided(chunk: u64, alpha: usize) -> Result<u64> {
     let alpha = alpha as u64;
     if chunk > 0 && chunk.is_multiple_of(alpha) {
         return Ok(chunk / alpha);

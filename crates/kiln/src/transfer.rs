@@ -20,7 +20,7 @@ use serde::Serialize;
 
 use self::local_tree::{LocalTree, joined};
 use self::{pool_tree::PoolTree, raw_names::to_pool};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{Stream, count, one_line, pace};
 use crate::setup::{Setup, fresh_run, now_ms, open_together};
 use crate::{setup::kept::not_kept, sizes};
@@ -61,7 +61,7 @@ impl Report {
     }
 
     /// Counts what became of one file or object: copied bytes, or nothing when it was left out.
-    fn count(&mut self, name: &str, outcome: Result<Option<u64>, Failure>) {
+    fn count(&mut self, name: &str, outcome: Result<Option<u64>>) {
         match outcome {
             Ok(Some(bytes)) => {
                 self.copied += 1;
@@ -114,7 +114,7 @@ impl Report {
     }
 
     /// Prints warnings and the sum; returns the exit code.
-    pub fn end(mut self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn end(mut self, setup: &Setup) -> Result<Exit> {
         setup.observer.finish();
         self.seconds = setup.seconds();
         self.failures.iter().for_each(|failure| setup.observer.warn(failure));
@@ -139,7 +139,7 @@ impl Report {
     }
 
     /// Prints failures alone; returns the exit code.
-    pub fn end_quietly(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn end_quietly(self, setup: &Setup) -> Result<Exit> {
         self.failures.iter().for_each(|failure| setup.observer.warn(failure));
         Ok(if self.failed > 0 { Exit::Io } else { Exit::Done })
     }
@@ -180,7 +180,7 @@ pub struct Transfer<'a> {
 
 impl Transfer<'_> {
     /// Returns whether objects have names in this folder.
-    pub fn is_folder(&self, name: &str) -> Result<bool, Failure> {
+    pub fn is_folder(&self, name: &str) -> Result<bool> {
         Ok(first_in(self.index, name)?.is_some())
     }
 
@@ -214,7 +214,7 @@ pub fn is_internal(name: &str) -> bool {
 
 /// Refuses names that are kiln's own: those of volumes, of buckets and of attributes.
 /// Errors: [`Failure::Reserved`].
-pub fn refuse_reserved(name: &str) -> Result<(), Failure> {
+pub fn refuse_reserved(name: &str) -> Result<()> {
     let own = name.trim_start_matches('/');
     let reserved = is_internal(own) || is_internal(&format!("{own}/"));
     match reserved || is_attributes(own) {
@@ -225,7 +225,7 @@ pub fn refuse_reserved(name: &str) -> Result<(), Failure> {
 
 /// The name of a file that is copied to a place of the pool, by the conventions of `cp`: into it
 /// where it is a folder, or is written as one.
-pub fn name_of_file(transfer: &Transfer<'_>, path: &Path, to: &str) -> Result<String, Failure> {
+pub fn name_of_file(transfer: &Transfer<'_>, path: &Path, to: &str) -> Result<String> {
     let folder = to.trim_end_matches('/');
     if to.is_empty() || to.ends_with('/') || transfer.is_folder(folder)? {
         let Some(word) = path.file_name() else {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kiln_store::{
-    Append, Backend, LogFile, Operation, ReadAt, StoreError, WriteLock, valid_segments,
+    Append, Backend, LogFile, Operation, ReadAt, Result, StoreError, WriteLock, valid_segments,
 };
 
 use super::buffers;
@@ -56,13 +56,13 @@ impl DiskSet {
         drop(closed);
     }
 
-    fn executor(&self, task: TaskId) -> Result<Arc<TaskExecutor>, StoreError> {
+    fn executor(&self, task: TaskId) -> Result<Arc<TaskExecutor>> {
         let known = locked(&self.executors).get(&task).cloned();
         known.ok_or_else(|| misuse("use", "there is no such task"))
     }
 
     /// Does a job of a task.
-    fn run_task(&self, work: Disk) -> Result<DiskDone, StoreError> {
+    fn run_task(&self, work: Disk) -> Result<DiskDone> {
         match work {
             Disk::Prepare { task, spec } => {
                 let executor = TaskExecutor::new(spec, Arc::clone(&self.backend));
@@ -94,7 +94,7 @@ impl DiskSet {
     }
 
     /// Does a job, however long the disk takes.
-    pub fn run(&self, work: Disk) -> Result<DiskDone, StoreError> {
+    pub fn run(&self, work: Disk) -> Result<DiskDone> {
         match work {
             Disk::List { after } => self.list(&after),
             Disk::Space => self.backend.space().map(DiskDone::Room),
@@ -162,7 +162,7 @@ impl DiskSet {
         }
     }
 
-    fn sync(&self, slot: Slot) -> Result<(), StoreError> {
+    fn sync(&self, slot: Slot) -> Result<()> {
         if let Some(Open::Log(log)) = self.find(slot) {
             return locked(&log).sync();
         }
@@ -174,7 +174,7 @@ impl DiskSet {
         locked(&self.open).get(&slot).cloned()
     }
 
-    fn writer(&self, slot: Slot) -> Result<Arc<Mutex<Box<dyn Append>>>, StoreError> {
+    fn writer(&self, slot: Slot) -> Result<Arc<Mutex<Box<dyn Append>>>> {
         match self.find(slot) {
             Some(Open::Writer(writer)) => Ok(writer),
             _ => Err(misuse("write", "it is not open for appending")),
@@ -182,7 +182,7 @@ impl DiskSet {
     }
 
     /// One page of names: as many as fit half of the largest body.
-    fn list(&self, after: &str) -> Result<DiskDone, StoreError> {
+    fn list(&self, after: &str) -> Result<DiskDone> {
         let kept = locked(&self.listing).take().filter(|_| !after.is_empty());
         let names = match kept {
             Some(names) => names,

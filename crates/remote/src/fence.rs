@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use kiln_store::StoreError;
+use kiln_store::{Result, StoreError};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// The name of the file that is a place's lock.
@@ -104,7 +104,7 @@ impl Fenced {
     ///
     /// # Errors
     /// [`StoreError::Fenced`].
-    pub fn check(&self, place: &str) -> Result<(), StoreError> {
+    pub fn check(&self, place: &str) -> Result<()> {
         let fence = self.fence().upgrade();
         match fence.is_none_or(|fence| fence.holds_or_will()) {
             true => Ok(()),

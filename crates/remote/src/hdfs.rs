@@ -27,7 +27,7 @@ mod backend;
 
 use std::sync::Arc;
 
-use kiln_store::{Backend, BackendKind, Location, Opening, StoreError};
+use kiln_store::{Backend, BackendKind, Location, Opening, Result};
 
 pub use backend::FolderBackend;
 
@@ -44,7 +44,7 @@ impl BackendKind for Folders {
         "a folder of HDFS, by WebHDFS; ?datanode=host keeps its files on that DataNode"
     }
 
-    fn open(&self, place: &Location<'_>, how: Opening) -> Result<Arc<dyn Backend>, StoreError> {
+    fn open(&self, place: &Location<'_>, how: Opening) -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(match how.confined {
             true => FolderBackend::open_to_serve(place)?,
             false => FolderBackend::open(place)?,

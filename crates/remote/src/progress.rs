@@ -1,6 +1,6 @@
 //! Progress of a file that is written in steps.
 
-use kiln_store::StoreError;
+use kiln_store::{Result, StoreError};
 
 /// State of a file on its way. After a step that failed nothing is tried again: the bytes at the
 /// server are unknown then.
@@ -20,7 +20,7 @@ impl Progress {
     ///
     /// # Errors
     /// [`StoreError::Misuse`]: the file is complete, or an earlier step failed.
-    pub fn begin_step(&mut self, op: &'static str, name: &str) -> Result<(), StoreError> {
+    pub fn begin_step(&mut self, op: &'static str, name: &str) -> Result<()> {
         if *self != Progress::Open {
             let what = "it is complete, or an earlier call failed".to_owned();
             return Err(StoreError::Misuse { op, name: name.to_owned(), what });

@@ -23,7 +23,7 @@ mod backend;
 
 use std::sync::Arc;
 
-use kiln_store::{Backend, BackendKind, Location, Opening, StoreError};
+use kiln_store::{Backend, BackendKind, Location, Opening, Result};
 
 pub use backend::BucketBackend;
 
@@ -40,7 +40,7 @@ impl BackendKind for Buckets {
         "objects in a bucket of an S3 server; ?endpoint=http://host:port for others than AWS"
     }
 
-    fn open(&self, place: &Location<'_>, opening: Opening) -> Result<Arc<dyn Backend>, StoreError> {
+    fn open(&self, place: &Location<'_>, opening: Opening) -> Result<Arc<dyn Backend>> {
         let bucket = BucketBackend::open(place)?;
         Ok(Arc::new(if opening.confined { bucket.for_agent() } else { bucket }))
     }

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-use kiln_store::{Location, Operation, StoreError};
+use kiln_store::{Location, Operation, Result, StoreError};
 
 /// Longest silence of a server that can be asked for, in seconds.
 const MAX_PATIENCE: u64 = 600;
@@ -15,7 +15,7 @@ pub fn options(
     location: &Location<'_>,
     query: &str,
     mut set: impl FnMut(&str, &str) -> Result<(), String>,
-) -> Result<(), StoreError> {
+) -> Result<()> {
     for option in query.split('&').filter(|option| !option.is_empty()) {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         let end = match value {

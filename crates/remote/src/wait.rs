@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kiln_store::{LockAttempt, Locks, StoreError, WriteLock};
+use kiln_store::{LockAttempt, Locks, Result, WriteLock};
 
 /// Pauses between tries: each is a request or several.
 const RETRY: Duration = Duration::from_millis(500);
@@ -11,8 +11,8 @@ const RETRY: Duration = Duration::from_millis(500);
 /// Tries once, or until it is got.
 pub fn lock_now_or(
     wait: bool,
-    mut attempt: impl FnMut() -> Result<Option<WriteLock>, StoreError>,
-) -> Result<Option<WriteLock>, StoreError> {
+    mut attempt: impl FnMut() -> Result<Option<WriteLock>>,
+) -> Result<Option<WriteLock>> {
     loop {
         let lock = attempt()?;
         if lock.is_some() || !wait {
@@ -23,7 +23,7 @@ pub fn lock_now_or(
 }
 
 /// [`Locks::lock_within`] by the clock: what tries themselves take counts too.
-pub fn lock_within(disk: &dyn Locks, time: Duration) -> Result<LockAttempt, StoreError> {
+pub fn lock_within(disk: &dyn Locks, time: Duration) -> Result<LockAttempt> {
     let begin = Instant::now();
     loop {
         let lock = disk.lock(false)?;

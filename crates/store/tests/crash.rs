@@ -6,8 +6,8 @@ use std::{io::ErrorKind, sync::Arc};
 
 use common::*;
 use kiln_store::{
-    Backend, Digest, MemoryBackend, Operation, ShardReader, ShardState, ShardWriter, StoreError,
-    SumKind, checksums, valid_segments,
+    Backend, Digest, MemoryBackend, Operation, Result, ShardReader, ShardState, ShardWriter,
+    StoreError, SumKind, checksums, valid_segments,
 };
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 
@@ -80,7 +80,7 @@ fn a_crash_at_any_operation_leaves_all_or_nothing() {
 
 /// The negative control: the model does lose what was not synced.
 /// Rebuilds the shard, going on where its part ends, and gives it its name.
-fn rebuild(disk: &dyn Backend, digests: &[Digest]) -> Result<(), StoreError> {
+fn rebuild(disk: &dyn Backend, digests: &[Digest]) -> Result<()> {
     let info = small(Some(SIZE));
     let first = valid_segments(disk, PART, &info)? * u64::from(info.segment_stripes);
     let mut shard = ShardWriter::at(disk, PART, &info, first)?;

@@ -7,7 +7,8 @@ use std::{io::ErrorKind, sync::Arc};
 
 use common::*;
 use kiln_store::{
-    MemoryBackend, Operation, ShardInfo, ShardReader, ShardState, ShardWriter, StoreError, checksum,
+    MemoryBackend, Operation, Result, ShardInfo, ShardReader, ShardState, ShardWriter, StoreError,
+    checksum,
 };
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 
@@ -15,7 +16,7 @@ use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 const SIZE: u64 = 4 * 192 + 100;
 
 /// The same edit in header and trailer, with right checksums.
-fn forged(edit: impl Fn(&mut [u8])) -> Result<ShardReader, StoreError> {
+fn forged(edit: impl Fn(&mut [u8])) -> Result<ShardReader> {
     let mut bytes = image(&small(Some(SIZE)), SIZE);
     let trailer = bytes.len() - 24 - RECORD;
     edit(&mut bytes[..4096]);

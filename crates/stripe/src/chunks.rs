@@ -3,7 +3,7 @@
 use std::{ops::Range, sync::Arc};
 
 use kiln_code::Codec;
-use kiln_store::{Digest, Layout, ReadCost, ShardInfo, ShardReader, StoreError, SumKind};
+use kiln_store::{Digest, Layout, ReadCost, Result, ShardInfo, ShardReader, SumKind};
 
 /// Source of the chunks of an object's stripes: shards, or bare chunk files.
 pub trait Chunks: Sync {
@@ -29,7 +29,7 @@ pub trait Chunks: Sync {
         stripe: u64,
         runs: &[Range<u32>],
         buf: &mut [u8],
-    ) -> Result<ReadCost, StoreError>;
+    ) -> Result<ReadCost>;
 
     /// Returns what reading these runs asks of the device, without what is only metadata.
     fn cost_of(&self, chunk: usize, stripe: u64, runs: &[Range<u32>]) -> ReadCost;
@@ -41,21 +41,10 @@ pub trait Chunks: Sync {
     /// Returns what offsets of reads of a shard's file are multiples of.
     fn alignment(&self, chunk: usize) -> u64;
     /// Reads ranges of a shard's file as they are; what is used must pass [`Chunks::check`].
-    fn read_ranges(
-        &self,
-        chunk: usize,
-        ranges: &[Range<u64>],
-        bytes: &mut [u8],
-    ) -> Result<(), StoreError>;
+    fn read_ranges(&self, chunk: usize, ranges: &[Range<u64>], bytes: &mut [u8]) -> Result<()>;
     /// Checks runs that were read in this way, where there are checksums; gives the bytes of
     /// metadata read for that.
-    fn check(
-        &self,
-        chunk: usize,
-        stripe: u64,
-        runs: &[Range<u32>],
-        bytes: &[u8],
-    ) -> Result<u64, StoreError>;
+    fn check(&self, chunk: usize, stripe: u64, runs: &[Range<u32>], bytes: &[u8]) -> Result<u64>;
 
     /// Returns the reader of a chunk for a read that may outlast its caller; `None`: every read of
     /// it is waited for.
@@ -106,7 +95,7 @@ pub trait Shards: Sync {
     /// Returns where stripes lie in every shard.
     fn layout(&self) -> &Layout;
     /// Reads the shard of an index; an error says why there is none.
-    fn reader(&self, index: usize) -> Result<&ShardReader, StoreError>;
+    fn reader(&self, index: usize) -> Result<&ShardReader>;
     /// Returns what the shard of an index says of itself.
     fn info_of(&self, index: usize) -> ShardInfo;
     /// Digests of all shards, where they are recorded.
@@ -180,7 +169,7 @@ impl<S: Shards> Chunks for S {
         stripe: u64,
         runs: &[Range<u32>],
         buf: &mut [u8],
-    ) -> Result<ReadCost, StoreError> {
+    ) -> Result<ReadCost> {
         self.reader(chunk)?.read_runs(stripe, runs, buf)
     }
 
@@ -201,22 +190,11 @@ impl<S: Shards> Chunks for S {
         self.reader(chunk).map_or(1, ShardReader::alignment)
     }
 
-    fn read_ranges(
-        &self,
-        chunk: usize,
-        ranges: &[Range<u64>],
-        bytes: &mut [u8],
-    ) -> Result<(), StoreError> {
+    fn read_ranges(&self, chunk: usize, ranges: &[Range<u64>], bytes: &mut [u8]) -> Result<()> {
         self.reader(chunk)?.read_unchecked(ranges, bytes)
     }
 
-    fn check(
-        &self,
-        chunk: usize,
-        stripe: u64,
-        runs: &[Range<u32>],
-        bytes: &[u8],
-    ) -> Result<u64, StoreError> {
+    fn check(&self, chunk: usize, stripe: u64, runs: &[Range<u32>], bytes: &[u8]) -> Result<u64> {
         self.reader(chunk)?.check_runs(stripe, runs, bytes)
     }
 }

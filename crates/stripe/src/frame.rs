@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use kiln_code::RebuildMethod;
-use kiln_store::{ReadCost, StoreError, SumKind, checksums};
+use kiln_store::{ReadCost, Result, StoreError, SumKind, checksums};
 
 use crate::buffers::Buffers;
 
@@ -134,7 +134,7 @@ pub(crate) struct Arrived {
     /// State of the chunk if it was read well.
     pub held: Held,
     pub helps: bool,
-    pub end: Result<ReadCost, StoreError>,
+    pub end: Result<ReadCost>,
 }
 
 /// Reads of one stripe that may be left behind.

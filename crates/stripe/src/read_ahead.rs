@@ -8,7 +8,7 @@ use std::{collections::VecDeque, ops::Range};
 
 use kiln_code::{CodeError, RepairPlan};
 use kiln_store::device::{Devices, ReadPlan};
-use kiln_store::{ReadCost, StoreError};
+use kiln_store::{ReadCost, Result};
 
 use crate::choice::{Choice, ReadsReport};
 use crate::{chunks::Chunks, windows::Windows};
@@ -113,7 +113,7 @@ impl<'a> ReadAhead<'a> {
         stripe: u64,
         runs: &[Range<u32>],
         buf: &mut [u8],
-    ) -> Result<ReadCost, StoreError> {
+    ) -> Result<ReadCost> {
         let mut shard = self.shards[chunk].lock().unwrap_or_else(PoisonError::into_inner);
         let (at, fresh) = self.window_at(&mut shard, chunk, stripe, runs);
         let mut cost = own_cost(self.chunks, chunk, stripe, runs);

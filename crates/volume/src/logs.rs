@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{sync::Arc, thread::JoinHandle};
 
-use kiln_store::{LogFile, StoreError};
+use kiln_store::{LogFile, Result, StoreError};
 
 use crate::descriptor::LogCopy;
 
@@ -20,7 +20,7 @@ enum Writer {
     /// The thread that commits.
     Inline(Box<dyn LogFile>),
     /// A thread of its own.
-    Thread { jobs: Sender<Job>, ends: Receiver<Result<(), StoreError>>, thread: JoinHandle<()> },
+    Thread { jobs: Sender<Job>, ends: Receiver<Result<()>>, thread: JoinHandle<()> },
 }
 
 /// All copies of a log.
@@ -82,7 +82,7 @@ impl Drop for Logs {
     }
 }
 
-fn write(file: &mut dyn LogFile, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+fn write(file: &mut dyn LogFile, offset: u64, bytes: &[u8]) -> Result<()> {
     file.write_at(offset, bytes)?;
     file.sync()
 }

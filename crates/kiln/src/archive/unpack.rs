@@ -11,8 +11,9 @@ use std::{
 use tar::{Archive, Entry, EntryType};
 
 use super::TIME;
+use crate::exit::{Failure, Result};
 use crate::setup::{Output, OutputTree};
-use crate::{exit::Failure, names::output_part, setup::kept::Kept};
+use crate::{names::output_part, setup::kept::Kept};
 
 /// Unpacks what is written to it.
 pub struct Unpacking {
@@ -32,7 +33,7 @@ struct Folder {
 impl Unpacking {
     /// Begins to unpack into `place`, which must not be there.
     /// Errors: it is there; its parent is not, or cannot be written.
-    pub fn new(place: &Path) -> Result<Unpacking, Failure> {
+    pub fn new(place: &Path) -> Result<Unpacking> {
         if place.symlink_metadata().is_ok() {
             return Err(Failure::InTheWay { path: place.to_owned() });
         }
@@ -45,14 +46,14 @@ impl Unpacking {
     }
 
     /// As [`Unpacking::new`], below a folder in which no link is followed.
-    pub fn below(tree: &OutputTree, inside: &Path) -> Result<Unpacking, Failure> {
+    pub fn below(tree: &OutputTree, inside: &Path) -> Result<Unpacking> {
         let path = tree.path().join(inside);
         let slot = tree.slot(inside);
         slot.map_err(|source| Failure::Io { action: "create", path: path.clone(), source })?;
         Unpacking::new(&path)
     }
 
-    fn at(place: &Path, part: PathBuf) -> Result<Unpacking, Failure> {
+    fn at(place: &Path, part: PathBuf) -> Result<Unpacking> {
         let failed = |source| Failure::Io { action: "create", path: part.clone(), source };
         // Of a decode that was killed: it was never the final one.
         if part.symlink_metadata().is_ok() {
@@ -70,7 +71,7 @@ impl Unpacking {
 
     /// Waits for the end, makes all durable and gives it its name. Gives what was left out.
     /// Errors: it is no archive, or cannot be written; then nothing has the name.
-    pub fn finish(mut self) -> Result<Vec<String>, Failure> {
+    pub fn finish(mut self) -> Result<Vec<String>> {
         drop(self.pipe.take());
         let failed = |action, path: &Path| {
             let path = path.to_owned();

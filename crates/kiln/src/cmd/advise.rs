@@ -10,7 +10,7 @@ use kiln_code::{CODES, CodeSpec, Codec};
 use kiln_store::device::{Combine, DeviceModel};
 
 use crate::args::{size, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Setup, device};
 use costs::{Advice, Site, durable, on_disks};
 
@@ -128,7 +128,7 @@ pub struct Advise {
 }
 
 impl Advise {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let site = self.site(setup)?;
         let mut found = Vec::new();
         for codec in self.candidates()? {
@@ -178,7 +178,7 @@ impl Advise {
         report::Wishes { nines: self.nines, lose: self.lose, overhead: self.overhead }
     }
 
-    fn site(&self, setup: &Setup) -> Result<Site, Failure> {
+    fn site(&self, setup: &Setup) -> Result<Site> {
         let flag = |flag, problem: &str| Err(Failure::Flag { flag, problem: problem.into() });
         let failures = self.failures.unwrap_or(self.class.failures());
         match () {
@@ -228,7 +228,7 @@ impl Advise {
 
     /// Returns the codes to look at: those asked for, or all of the table that could meet the
     /// wishes.
-    fn candidates(&self) -> Result<Vec<Codec>, Failure> {
+    fn candidates(&self) -> Result<Vec<Codec>> {
         if !self.codes.is_empty() {
             return self.codes.iter().map(|spec| crate::setup::codec(spec)).collect();
         }
@@ -254,7 +254,7 @@ impl Advise {
 
     /// Returns codes that survive what is asked for on these nodes, whatever they store: the
     /// nearest to a wish that none meets.
-    fn nearest(&self) -> Result<Vec<Codec>, Failure> {
+    fn nearest(&self) -> Result<Vec<Codec>> {
         let mut found = Vec::new();
         for lose in (1..=self.lose).rev() {
             for &k in DATA_CHUNKS.iter().filter(|&&k| k + lose <= self.nodes) {

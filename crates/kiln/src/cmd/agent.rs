@@ -7,7 +7,7 @@ use kiln_net::{AgentSetup, ClusterKey, DEFAULT_PORT, agent::Limits, serve};
 use kiln_store::Backend;
 use kiln_stripe::names;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{Stream, is_null};
 use crate::setup::{AgentParts, Setup, fresh_run};
 use crate::{args::with_exit_codes, fields, monitor::Monitor};
@@ -64,7 +64,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         if self.init {
             return init(setup);
         }
@@ -96,7 +96,7 @@ impl Agent {
         runtime.block_on(self.serve(agent, &listen, setup))
     }
 
-    async fn serve(&self, agent: AgentSetup, listen: &str, setup: &Setup) -> Result<Exit, Failure> {
+    async fn serve(&self, agent: AgentSetup, listen: &str, setup: &Setup) -> Result<Exit> {
         let (name, plain) = (agent.place.clone(), agent.key.is_none());
         let store = Arc::clone(&agent.backend);
         let serving = serve(agent, listen).await?;
@@ -122,7 +122,7 @@ impl Agent {
 }
 
 /// Makes the key of a new cluster.
-fn init(setup: &Setup) -> Result<Exit, Failure> {
+fn init(setup: &Setup) -> Result<Exit> {
     let Some(path) = setup.key_path() else {
         let problem = "name the file for the new key".to_owned();
         return Err(Failure::Flag { flag: "--key", problem });

@@ -5,7 +5,7 @@ mod compare;
 use clap::Args;
 use kiln_code::{CODES, Codec};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::{is_null, wrapped};
 use crate::setup::{self, Setup};
 use crate::{args::with_exit_codes, fields};
@@ -34,7 +34,7 @@ pub struct Codes {
 }
 
 impl Codes {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         match (self.spec, self.compare) {
             (Some(spec), _) => one(&setup::codec(&spec)?, setup),
             (None, Some(numbers)) => compare::run(&numbers, setup),
@@ -43,7 +43,7 @@ impl Codes {
     }
 }
 
-fn list(setup: &Setup) -> Result<Exit, Failure> {
+fn list(setup: &Setup) -> Result<Exit> {
     let rows = CODES.iter().map(|row| {
         fields! { family: row.name, about: row.about, syntax: row.syntax, example: row.example }
     });
@@ -58,14 +58,14 @@ fn list(setup: &Setup) -> Result<Exit, Failure> {
 }
 
 /// Describes the ways in which codes run here, and the reasons for the choice.
-fn choices() -> Result<String, Failure> {
+fn choices() -> Result<String> {
     let choices = kiln_code::choices().map_err(kiln_code::CodeError::from)?;
     let line =
         |(subject, choice): &(&str, String)| format!("  {subject}\n{}", wrapped(choice, "    "));
     Ok(choices.iter().map(line).collect())
 }
 
-fn one(codec: &Codec, setup: &Setup) -> Result<Exit, Failure> {
+fn one(codec: &Codec, setup: &Setup) -> Result<Exit> {
     let (spec, shape) = (codec.spec(), codec.shape());
     let (k, m, n, alpha, order) = (shape.k, shape.m, shape.n(), shape.alpha, codec.order());
     let (cost, margin) = (codec.average_cost(1, setup.seed)?, codec.margin(&[]));

@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::{args::with_exit_codes, print::Stream, setup::Setup};
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,7 @@ enum Which {
 }
 
 impl Completions {
-    pub fn run(self, _: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, _: &Setup) -> Result<Exit> {
         let shell = match self.shell {
             Which::Bash => Shell::Bash,
             Which::Zsh => Shell::Zsh,

@@ -15,7 +15,7 @@ use clap::Args;
 use kiln_plan::SearchBudget;
 
 use crate::args::{size, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::setup::{PoolFlags, Setup};
 
 const EXAMPLES: &str = "\
@@ -133,7 +133,7 @@ pub struct PoolRecover {
 }
 
 impl Coordinator {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         if self.agents.is_empty() {
             pool_recovery::run(&self, setup)
         } else {

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::Args;
 use kiln_stripe::PoolError;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{OutputTree, PoolFlags, Setup, local, moment};
 use crate::transfer::get::{
     Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
@@ -62,7 +62,7 @@ pub struct Cp {
 }
 
 impl Cp {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let pool = self.pool.open(setup)?;
         pool.config().check_data_key()?;
         let index = self.pool.index_to_list(&pool, setup)?;
@@ -101,7 +101,7 @@ impl Cp {
         }
     }
 
-    fn copy_in(&self, transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report, Failure> {
+    fn copy_in(&self, transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report> {
         let mut report = Report::default();
         let name = match from.is_dir() {
             true => to.trim_matches('/').to_owned(),
@@ -137,12 +137,7 @@ impl Cp {
     }
 }
 
-fn copy_out(
-    transfer: &Transfer<'_>,
-    from: &str,
-    at: Option<u64>,
-    to: &Path,
-) -> Result<Report, Failure> {
+fn copy_out(transfer: &Transfer<'_>, from: &str, at: Option<u64>, to: &Path) -> Result<Report> {
     let mut report = Report::default();
     let prefix = from.trim_matches('/');
     let mut tree = match at {

@@ -8,13 +8,12 @@ use kiln_stripe::{DecodeReport, Observer};
 use serde::Serialize;
 
 use crate::args::{byte_range, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{Stream, count, damages, pace, worked_around};
 use crate::setup::{
     Folders, Output, OutputTarget, OutputTree, RawFlags, RawSetup, ReadFlags, Setup, local,
 };
-use crate::sizes;
-use crate::{archive::Unpacking, cmd::multi_object, lists};
+use crate::{archive::Unpacking, cmd::multi_object, lists, sizes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -69,7 +68,7 @@ pub struct Decode {
 }
 
 impl Decode {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let raw = self.raw.setup()?;
         if self.all {
             multi_object::refuse_raw(raw.is_some())?;
@@ -159,7 +158,7 @@ impl Decode {
         folders: &Folders,
         place: &OutputTarget,
         setup: &Setup,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer> {
         let given = [("--salvage", self.salvage), ("--range", self.range.is_some())];
         if let Some((flag, _)) = given.into_iter().find(|(_, given)| *given) {
             let problem = "bare chunks have no checksums to tell good bytes by".to_owned();
@@ -178,7 +177,7 @@ impl Decode {
         object: Option<&str>,
         place: &OutputTarget,
         setup: &Setup,
-    ) -> Result<Answer, Failure> {
+    ) -> Result<Answer> {
         let settings = setup.settings();
         // Check that there is something to decode before the output is created.
         let set = match self.salvage {
@@ -200,8 +199,8 @@ impl Decode {
     fn write_to(
         &self,
         place: &OutputTarget,
-        body: impl FnOnce(&mut dyn Write) -> Result<Answer, Failure>,
-    ) -> Result<Answer, Failure> {
+        body: impl FnOnce(&mut dyn Write) -> Result<Answer>,
+    ) -> Result<Answer> {
         let unpacking = match (self.unpack, place) {
             (true, OutputTarget::File(path)) => Some(Unpacking::new(path)?),
             (true, OutputTarget::Below(tree, inside)) => Some(Unpacking::below(tree, inside)?),
@@ -222,7 +221,7 @@ impl Decode {
         }
     }
 
-    fn decode_all(&self, setup: &Setup) -> Result<Exit, Failure> {
+    fn decode_all(&self, setup: &Setup) -> Result<Exit> {
         let into = local(&self.output)?;
         let groups = multi_object::groups(setup, &self.folders, self.reads.mode())?;
         let failed = |source| Failure::Io { action: "create", path: into.to_owned(), source };

@@ -12,7 +12,7 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::args::{size, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{count, pace};
 use crate::setup::{self, Folders, Format, Setup, as_private_as, local};
 use crate::{archive::Packed, sizes};
@@ -73,7 +73,7 @@ pub struct Encode {
 }
 
 impl Encode {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let codec = setup::codec(&self.code)?;
         let name = self.object()?;
         let n = codec.shape().n();
@@ -107,7 +107,7 @@ impl Encode {
     }
 
     /// Returns the folder to encode as an archive.
-    fn archived(&self) -> Result<Option<PathBuf>, Failure> {
+    fn archived(&self) -> Result<Option<PathBuf>> {
         if self.input == Path::new("-") {
             return Ok(None);
         }
@@ -117,7 +117,7 @@ impl Encode {
     }
 
     /// Shards that are written into the folder that is read would be packed again without end.
-    fn refuse_inside(&self) -> Result<(), Failure> {
+    fn refuse_inside(&self) -> Result<()> {
         let Some(input) = self.archived()?.and_then(|input| input.canonicalize().ok()) else {
             return Ok(());
         };
@@ -135,7 +135,7 @@ impl Encode {
         Ok(())
     }
 
-    fn pack(&self, path: &Path) -> Result<Packed, Failure> {
+    fn pack(&self, path: &Path) -> Result<Packed> {
         let failed = |source| Failure::Io { action: "pack", path: path.to_owned(), source };
         // `photos/..` is a folder too, and has a name.
         let whole = path.canonicalize().map_err(failed)?;
@@ -151,7 +151,7 @@ impl Encode {
         source: &mut dyn Source,
         folders: &Folders,
         setup: &Setup,
-    ) -> Result<EncodeReport, Failure> {
+    ) -> Result<EncodeReport> {
         let (nodes, settings) = (folders.nodes(), setup.settings());
         let replace = self.force;
         let report = match self.format {
@@ -172,7 +172,7 @@ impl Encode {
     }
 
     /// The object's name: it becomes part of file names, so it must be a plain one.
-    fn object(&self) -> Result<String, Failure> {
+    fn object(&self) -> Result<String> {
         let name = match (&self.name, self.input == Path::new("-")) {
             (Some(name), _) => name.clone(),
             (None, true) => "stdin".to_owned(),
@@ -210,7 +210,7 @@ impl Encode {
 }
 
 /// Opens the input.
-fn source(input: &Path) -> Result<Box<dyn Source>, Failure> {
+fn source(input: &Path) -> Result<Box<dyn Source>> {
     if input == Path::new("-") {
         return Ok(Box::new(StreamSource::new(io::stdin())));
     }

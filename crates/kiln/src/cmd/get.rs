@@ -12,7 +12,7 @@ use kiln_recovery::HelpingAgents;
 use kiln_stripe::{Observer, PoolError};
 
 use crate::args::{byte_range, in_pool, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{Stream, damages, one_line, pace, worked_around};
 use crate::setup::{Output, OutputTarget, PoolFlags, Setup, fresh_run, moment};
 use crate::{lists::named, sizes};
@@ -66,7 +66,7 @@ pub struct Get {
 }
 
 impl Get {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let (opened, object) = match self.at {
             Some(at) => {
                 let (pool, object) = self.pool.object_at(&self.name, at, setup)?;
@@ -126,7 +126,7 @@ fn agents<'a>(
     strategy: &'a str,
     pool: &'a Pool,
     setup: &'a Setup,
-) -> Result<Option<HelpingAgents<'a>>, Failure> {
+) -> Result<Option<HelpingAgents<'a>>> {
     let mut urls = pool.config().node.iter().map(|node| &node.url);
     // What one node computes, this one does.
     if strategy != AUTO && kiln_plan::strategy(strategy)?.basis == Basis::OneNode {
@@ -167,7 +167,7 @@ pub fn warn(report: &GetReport, setup: &Setup) {
     }
 }
 
-fn show(report: &GetReport, stream: Stream, setup: &Setup) -> Result<(), Failure> {
+fn show(report: &GetReport, stream: Stream, setup: &Setup) -> Result<()> {
     if setup.json {
         return stream.json(report);
     }

@@ -9,7 +9,7 @@ use kiln_store::{FileBackend, ReadMode, ShardReader, ShardState};
 use kiln_stripe::{PoolError, SetReport};
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Folders, Setup, local};
 use crate::{args::with_exit_codes, fields, print::table, sizes};
 
@@ -34,7 +34,7 @@ pub struct Inspect {
 }
 
 impl Inspect {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let is_file = |path: &PathBuf| local(path).is_ok_and(Path::is_file);
         let (files, folders): (Vec<PathBuf>, Vec<PathBuf>) =
             self.paths.into_iter().partition(is_file);
@@ -53,7 +53,7 @@ impl Inspect {
 }
 
 /// All objects of the folders, or the one asked for, with whatever is left of them.
-fn objects(folders: &Folders, object: Option<&str>) -> Result<Vec<SetReport>, Failure> {
+fn objects(folders: &Folders, object: Option<&str>) -> Result<Vec<SetReport>> {
     folders.refuse_unreadable(object)?;
     let nodes = folders.nodes();
     let names = match object {

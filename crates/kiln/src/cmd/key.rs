@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use kiln_net::{ClusterKey, agent::PeerRole};
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::{args::with_exit_codes, print::Stream, setup::Setup};
 
 const EXAMPLES: &str = "\
@@ -78,7 +78,7 @@ struct Issued {
 }
 
 impl Key {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let key = setup.key()?;
         if let Some(id) = &self.revoke {
             key.revoke(id)?;
@@ -111,7 +111,7 @@ fn issue(
     days: u32,
     output: &Path,
     setup: &Setup,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let time = Duration::from_secs(u64::from(days) * 86_400);
     let ends = key.issue(output, role, time)?;
     let (file, role) = (output.display().to_string(), role.to_string());

@@ -8,7 +8,7 @@ use kiln_pool::{Listed, Version};
 use kiln_stripe::{Observer, PoolError};
 
 use crate::args::{in_pool, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::{date, one_line};
 use crate::setup::{PoolFlags, Setup, moment};
 use crate::{sizes, transfer::is_internal};
@@ -47,7 +47,7 @@ pub struct Ls {
 }
 
 impl Ls {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
         setup.observer.finish();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, CommandFactory};
 
 use crate::args::with_exit_codes;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Setup, local};
 
 const EXAMPLES: &str = "\
@@ -22,7 +22,7 @@ pub struct Man {
 }
 
 impl Man {
-    pub fn run(self, _: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, _: &Setup) -> Result<Exit> {
         let folder = local(&self.folder)?;
         let failed = |source| Failure::Io { action: "write to", path: folder.to_owned(), source };
         std::fs::create_dir_all(folder).map_err(failed)?;

@@ -7,7 +7,7 @@ use kiln_files::object_names;
 use kiln_store::ReadMode;
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::fields;
 use crate::print::{Stream, count, error_line};
 use crate::setup::{Folders, Setup, local};
@@ -38,7 +38,7 @@ struct Row<R> {
 }
 
 /// Bare chunks do not say which objects they are of.
-pub fn refuse_raw(raw: bool) -> Result<(), Failure> {
+pub fn refuse_raw(raw: bool) -> Result<()> {
     match raw {
         true => {
             let problem = "bare chunks have no object names; name one object".to_owned();
@@ -52,7 +52,7 @@ pub fn refuse_raw(raw: bool) -> Result<(), Failure> {
 /// below them; in order. Where several folders are given, those of one name below them belong
 /// together. Symbolic links are not followed.
 /// Errors: a folder that cannot be read; no shards at all.
-pub fn groups(setup: &Setup, roots: &[PathBuf], mode: ReadMode) -> Result<Vec<Group>, Failure> {
+pub fn groups(setup: &Setup, roots: &[PathBuf], mode: ReadMode) -> Result<Vec<Group>> {
     let mut folders = BTreeSet::from([PathBuf::new()]);
     for root in roots.iter().filter_map(|root| local(root).ok()).filter(|root| root.exists()) {
         walk(root, Path::new(""), &mut folders)?;
@@ -82,7 +82,7 @@ pub fn groups(setup: &Setup, roots: &[PathBuf], mode: ReadMode) -> Result<Vec<Gr
     }
 }
 
-fn walk(root: &Path, below: &Path, folders: &mut BTreeSet<PathBuf>) -> Result<(), Failure> {
+fn walk(root: &Path, below: &Path, folders: &mut BTreeSet<PathBuf>) -> Result<()> {
     let folder = root.join(below);
     let failed = |source| Failure::Io { action: "read", path: folder.clone(), source };
     for entry in std::fs::read_dir(&folder).map_err(failed)? {
@@ -102,7 +102,7 @@ pub fn each<R: Serialize>(
     groups: &[Group],
     setup: &Setup,
     mut body: impl FnMut(&Group) -> Result<(Exit, String, R), Failure>,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let (mut rows, mut worst, mut bad) = (Vec::new(), Exit::Done, 0);
     for group in groups {
         group.begun.set(setup.seconds());

@@ -8,7 +8,7 @@ use kiln_pool::PutReport;
 use kiln_stripe::PoolError;
 
 use crate::args::{in_pool, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::local_tree::{joined, split};
 use crate::transfer::put::{Entries, add_entry};
@@ -49,7 +49,7 @@ pub struct Mv {
 }
 
 impl Mv {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
         let (from, to) = (self.from.trim_end_matches('/'), self.to.trim_end_matches('/'));
@@ -120,7 +120,7 @@ impl Mv {
         name: &str,
         to: &str,
         made: &mut BTreeSet<String>,
-    ) -> Result<PutReport, Failure> {
+    ) -> Result<PutReport> {
         let folders = Folders(transfer.pool);
         folders.refuse_nested(Some(transfer.index), to)?;
         let above: BTreeSet<String> =

@@ -8,7 +8,7 @@ use kiln_nbd::{About, Change, Errno, Export, Listener, Server};
 use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
 
 use crate::args::{size, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::monitor::{Metrics, Monitor};
 use crate::print::{Stream, is_null, warning_line};
 use crate::setup::{PoolFlags, Setup, listener, volumes};
@@ -132,7 +132,7 @@ fn errno(error: &VolumeError) -> Errno {
 }
 
 impl Nbd {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let files = self.tls_certificate.as_ref().zip(self.tls_key.as_ref());
         let clients = self.tls_clients.as_deref();
         let tls = files.map(|(pem, key)| kiln_nbd::tls(pem, key, clients)).transpose()?;
@@ -241,7 +241,7 @@ fn allow_open_files() {
 }
 
 /// Reports the state of a volume over HTTP.
-async fn monitor(listen: &str, volume: &str, served: &Arc<Served>) -> Result<Monitor, Failure> {
+async fn monitor(listen: &str, volume: &str, served: &Arc<Served>) -> Result<Monitor> {
     let (served, name) = (Arc::downgrade(served), volume.to_owned());
     let text = move || {
         let status = served.upgrade().map(|served| served.running.volume().status());

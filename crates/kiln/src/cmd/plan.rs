@@ -14,7 +14,7 @@ use kiln_stripe::default_sub_chunk;
 use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::lists::{self, Indices};
 use crate::setup::{self, Setup};
 use crate::{fields, print::table, sizes};
@@ -122,7 +122,7 @@ struct Load {
 }
 
 impl Plan {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let codec = setup::codec(&self.code)?;
         if self.orders.wanted() {
             return self.orders.run(&codec, setup);
@@ -165,7 +165,7 @@ impl Plan {
     }
 }
 
-fn cost(codec: &Codec, lost: &[usize], sub_chunk: u64) -> Result<Cost, Failure> {
+fn cost(codec: &Codec, lost: &[usize], sub_chunk: u64) -> Result<Cost> {
     let shape = codec.shape();
     let available: Vec<usize> = (0..shape.n()).filter(|index| !lost.contains(index)).collect();
     let plan = codec.repair_plan(lost, &available)?;
@@ -227,7 +227,7 @@ fn single_text(cost: &Cost) -> String {
     text
 }
 
-fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<Exit, Failure> {
+fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<Exit> {
     let n = codec.shape().n();
     let costs = (0..n).map(|index| cost(codec, &[index], sub_chunk));
     let losses: Vec<Cost> = costs.collect::<Result<_, _>>()?;
@@ -250,7 +250,7 @@ fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<Exit, Failure> 
     setup.answer(&fields! { losses: losses }, || title + &table(&head, &rows))
 }
 
-fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<Exit, Failure> {
+fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<Exit> {
     let cost = codec.average_cost(failures, setup.seed)?;
     let report = fields! {
         code: codec.spec().to_string(),

@@ -25,7 +25,7 @@ use kiln_store::Location;
 
 pub use recode::recode_by_tier;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup};
 use crate::{args::with_exit_codes, cmd::repair::recover, cmd::status, print::count};
 
@@ -135,13 +135,13 @@ impl Pool {
         }
     }
 
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         self.action.run(setup)
     }
 }
 
 /// Reads `PLACE[,id=..][,domain=..][,weight=..]`; a place without a scheme is a folder.
-fn node(text: &str, id: &str) -> Result<NodeConfig, Failure> {
+fn node(text: &str, id: &str) -> Result<NodeConfig> {
     let wrong = |problem: String| Failure::Flag { flag: "--node", problem };
     let mut words = text.split(',');
     let place = words.next().unwrap_or_default();
@@ -182,7 +182,7 @@ fn node(text: &str, id: &str) -> Result<NodeConfig, Failure> {
 }
 
 /// The most shards of any code of the pool must find domains, and so must its manifests.
-fn check_domains(config: &PoolConfig, flag: &'static str) -> Result<(), Failure> {
+fn check_domains(config: &PoolConfig, flag: &'static str) -> Result<()> {
     let mut domains: Vec<&str> = (config.node.iter())
         .filter(|node| !node.is_leaving())
         .map(|node| &node.domain[..])
@@ -206,11 +206,7 @@ fn check_domains(config: &PoolConfig, flag: &'static str) -> Result<(), Failure>
 
 /// Has manifests brought to where readers look for them by the map of now; opens the pool by the
 /// map that then is in force.
-fn settle(
-    flags: &PoolFlags,
-    pool: kiln_pool::Pool,
-    setup: &Setup,
-) -> Result<kiln_pool::Pool, Failure> {
+fn settle(flags: &PoolFlags, pool: kiln_pool::Pool, setup: &Setup) -> Result<kiln_pool::Pool> {
     let index = flags.index(&pool, setup)?;
     recover(&Arc::new(pool), &index, OnDemand::default(), flags, (setup, &setup.settings()))?;
     drop(index);

@@ -12,7 +12,7 @@ use kiln_stripe::Observer;
 use serde::Serialize;
 
 use crate::args::{size, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::names::{DEVICE_MODEL, PROBE_SCRATCH};
 use crate::print::{seconds, table};
 use crate::setup::{Setup, direct, local, write_file};
@@ -83,13 +83,13 @@ struct Requests {
 }
 
 impl Probe {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         self.check()?;
         let target = local(&self.target)?.to_owned();
         Probe { target, ..self }.probe(setup)
     }
 
-    fn probe(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn probe(self, setup: &Setup) -> Result<Exit> {
         let folder = self.target.is_dir();
         let before = device_counted(&self.target);
         setup.observer.begin("probe", None);
@@ -128,7 +128,7 @@ impl Probe {
         setup.report(&report, || text(&report, setup))
     }
 
-    fn check(&self) -> Result<(), Failure> {
+    fn check(&self) -> Result<()> {
         let flag = |flag, problem: &str| Err(Failure::Flag { flag, problem: problem.into() });
         if !(0.1..=600.0).contains(&self.seconds) {
             return flag("--seconds", "must be 0.1 to 600");
@@ -168,7 +168,7 @@ impl Probe {
     }
 
     /// Keeps the model; gives the file.
-    fn store(&self, folder: bool, model: &DeviceModel) -> Result<Option<PathBuf>, Failure> {
+    fn store(&self, folder: bool, model: &DeviceModel) -> Result<Option<PathBuf>> {
         let path = match &self.output {
             Some(path) => path.clone(),
             None if folder => self.target.join(DEVICE_MODEL),
@@ -186,7 +186,7 @@ impl Probe {
 }
 
 /// Bytes that no device can compress, durable, so that reads find them on the device.
-fn write_scratch(store: &FileBackend, bytes: u64, seed: u64) -> Result<(), Failure> {
+fn write_scratch(store: &FileBackend, bytes: u64, seed: u64) -> Result<()> {
     let mut file = store.append(PROBE_SCRATCH, 0)?;
     let (mut random, mut block) = (SplitMix64(seed), vec![0; BLOCK]);
     for _ in 0..bytes / BLOCK as u64 {

@@ -8,7 +8,7 @@ use clap::Args;
 use kiln_protect::{Check, Geometry, ProtectError, Report, Update, Watch, check, protect};
 use kiln_stripe::Observer;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::interrupt::{keep, remove_when_interrupted};
 use crate::print::{count, one_line, pace};
 use crate::{args::with_exit_codes, setup::Setup, sizes};
@@ -84,7 +84,7 @@ const COUNTED: [(&str, &str); 4] = [
 ];
 
 impl Protect {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let watch = Progress { setup, begun: Instant::now(), total: AtomicU64::new(0) };
         let outcome = self.outcome(setup, &watch);
         setup.observer.finish();
@@ -101,7 +101,7 @@ impl Protect {
         })
     }
 
-    fn outcome(&self, setup: &Setup, watch: &Progress<'_>) -> Result<Report, Failure> {
+    fn outcome(&self, setup: &Setup, watch: &Progress<'_>) -> Result<Report> {
         let threads = setup.threads().min(THREADS);
         let parity_dirs = self.parity_dir.clone();
         if self.verify || self.repair {
@@ -114,7 +114,7 @@ impl Protect {
         Ok(protect(&self.folder, &options, watch)?)
     }
 
-    fn geometry(&self) -> Result<Option<Geometry>, Failure> {
+    fn geometry(&self) -> Result<Option<Geometry>> {
         if self.parity.is_none() && self.losses.is_none() {
             return Ok(None);
         }

@@ -9,7 +9,7 @@ use kiln_pool::{Pool, PutReport, PutRequest};
 use kiln_stripe::{Observer, Source, StreamSource};
 
 use crate::args::{in_pool, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, input, local, now_ms};
 use crate::{sizes, transfer::raw_names::to_pool, transfer::refuse_reserved};
@@ -44,7 +44,7 @@ pub struct Put {
 }
 
 impl Put {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let name = match (&self.name, self.input.file_name()) {
             (Some(name), _) => name.clone(),
             (None, Some(name)) if self.input != Path::new("-") => to_pool(name),
@@ -81,7 +81,7 @@ impl Put {
 }
 
 /// Opens a file, or standard input.
-pub fn source(path: &Path) -> Result<Box<dyn Source>, Failure> {
+pub fn source(path: &Path) -> Result<Box<dyn Source>> {
     if path == Path::new("-") {
         return Ok(Box::new(StreamSource::new(io::stdin())));
     }

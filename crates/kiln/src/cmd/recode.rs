@@ -8,7 +8,7 @@ use kiln_store::ReadMode;
 use kiln_stripe::PoolError;
 use uuid::Uuid;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::{count, is_null, pace};
 use crate::setup::{self, Folders, Setup};
 use crate::{args::with_exit_codes, fields, sizes};
@@ -48,7 +48,7 @@ pub struct Recode {
 }
 
 impl Recode {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let codec = setup::codec(&self.to)?;
         let folders = Folders::to_read(setup, &self.folders, ReadMode::Cached)?;
         folders.keep_private(self.object.as_deref());

@@ -11,7 +11,7 @@ use kiln_store::ReadMode;
 use kiln_stripe::RepairReport;
 
 use self::costs::{Costs, Priced, price};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, damages, pace, table};
 use crate::setup::{self, Folders, Format, PoolFlags, Prices, RawFlags, ReadFlags, Setup, device};
@@ -93,7 +93,7 @@ pub struct Repair {
 }
 
 impl Repair {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         if self.folders.is_empty() {
             self.refuse_folder_flags()?;
             let prices = self.price.as_deref().map(Prices::of_nodes).transpose()?;
@@ -139,7 +139,7 @@ impl Repair {
         Ok(Exit::Done)
     }
 
-    fn repair_all(&self, costs: &Costs, mode: ReadMode, setup: &Setup) -> Result<Exit, Failure> {
+    fn repair_all(&self, costs: &Costs, mode: ReadMode, setup: &Setup) -> Result<Exit> {
         let groups = multi_object::groups(setup, &self.folders, mode)?;
         for group in &groups {
             group.folders.keep_private(Some(&group.object));
@@ -161,7 +161,7 @@ impl Repair {
     }
 
     /// Returns the known costs of reads.
-    fn costs(&self) -> Result<Costs, Failure> {
+    fn costs(&self) -> Result<Costs> {
         if let Some(path) = &self.price {
             return Prices::of_nodes(path).map(Costs::Paid);
         }
@@ -173,7 +173,7 @@ impl Repair {
     }
 
     /// Flags that only shards in folders know; silently ignoring one could hide a mistake.
-    fn refuse_folder_flags(&self) -> Result<(), Failure> {
+    fn refuse_folder_flags(&self) -> Result<()> {
         let given = [
             ("--lost", self.lost.is_some()),
             ("--to", self.to.is_some()),
@@ -193,7 +193,7 @@ impl Repair {
     }
 }
 
-fn show(report: RepairReport, costs: &Costs, setup: &Setup) -> Result<(), Failure> {
+fn show(report: RepairReport, costs: &Costs, setup: &Setup) -> Result<()> {
     if setup.json {
         return Stream::Stdout.json(&Priced::of(report, costs));
     }

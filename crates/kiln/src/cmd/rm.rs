@@ -7,7 +7,7 @@ use kiln_pool::{MAX_TOGETHER, Pool};
 use kiln_stripe::{Observer, PoolError};
 
 use crate::args::{in_pool, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run, now_ms};
 use crate::{fields, print::count, transfer::refuse_reserved};
 
@@ -39,7 +39,7 @@ pub struct Rm {
 }
 
 impl Rm {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let mut names = self.names;
         names.iter().try_for_each(|name| refuse_reserved(name))?;
         let mut opened = None;

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use kiln_gate::{AccessKey, Right};
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{date, is_null, one_line};
 use crate::setup::{PoolFlags, Setup, buckets};
 use crate::{args::with_exit_codes, fields};
@@ -136,7 +136,7 @@ fn shown(key: &AccessKey, secret: Option<&str>) -> impl Serialize {
 }
 
 impl S3 {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         match self.action {
             Action::Key(Key::Create(create)) => create.run(setup),
             Action::Key(Key::List(list)) => list.run(setup),
@@ -149,7 +149,7 @@ impl S3 {
 }
 
 impl Public {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let Public { bucket, list, off, pool } = self;
         buckets::gate(&pool, setup)?.set_public(&bucket, !off, list)?;
         let readers = if off { "keys" } else { "everybody" };
@@ -159,7 +159,7 @@ impl Public {
 }
 
 impl Create {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let mut rights = BTreeMap::new();
         let lists =
             [(self.read, Right::Read), (self.write, Right::Write), (self.owner, Right::Owner)];
@@ -181,7 +181,7 @@ impl Create {
 }
 
 impl List {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let keys = buckets::gate(&self.pool, setup)?.keys()?;
         let mut text = String::new();
         for key in &keys {
@@ -202,7 +202,7 @@ impl List {
         setup.answer(&fields! { keys: keys }, || text)
     }
 
-    fn sweep(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn sweep(self, setup: &Setup) -> Result<Exit> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (gate, now_ms) = (buckets::gate(&self.pool, setup)?, now.as_millis() as u64);
         let (expired, removed) = (gate.expire(now_ms)?, gate.sweep(now_ms)?);
@@ -213,7 +213,7 @@ impl List {
         setup.answer(&fields! { expired: expired, removed: removed }, || text)
     }
 
-    fn buckets(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn buckets(self, setup: &Setup) -> Result<Exit> {
         let buckets = buckets::gate(&self.pool, setup)?.buckets()?;
         let mut text = String::new();
         for bucket in &buckets {
@@ -227,7 +227,7 @@ impl List {
 }
 
 impl Revoke {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         buckets::gate(&self.pool, setup)?.revoke_key(&self.id)?;
         setup.report(&fields! { revoked: &self.id }, || format!("{}: revoked\n", self.id))
     }

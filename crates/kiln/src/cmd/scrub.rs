@@ -9,7 +9,7 @@ use kiln_volume::{LogCheck, LogReport, NAMES};
 use serde::Serialize;
 
 use crate::args::{in_pool, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{INCOMPLETE, count, more_losses, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, logs, now_ms, volumes};
 use crate::{sizes, volume_logs};
@@ -53,7 +53,7 @@ pub struct Scrub {
 }
 
 impl Scrub {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let pool = self.pool.open(setup)?;
         let _lock = self.pool.lock("repair")?;
         let mut index = self.pool.index(&pool, setup)?;

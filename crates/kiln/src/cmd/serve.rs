@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use kiln_gate::{Counts, Limits, Server};
 use kiln_stripe::HedgeCounts;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::monitor::{MetricFamily, Metrics, Monitor};
 use crate::print::{is_null, warning_line};
 use crate::setup::{PoolFlags, Setup, buckets, listener};
@@ -74,7 +74,7 @@ struct S3 {
 }
 
 impl Serve {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         match self.protocol {
             Protocol::S3(serve) => serve.run(setup),
         }
@@ -82,7 +82,7 @@ impl Serve {
 }
 
 impl S3 {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let instead = "put a proxy with TLS before it, or give --insecure";
         let safe = self.insecure || self.tls_certificate.is_some();
         let listener = listener(&self.listen, safe, instead)?;
@@ -128,7 +128,7 @@ impl S3 {
         Ok(Exit::Done)
     }
 
-    fn tls(&self) -> Result<Option<Arc<rustls::ServerConfig>>, Failure> {
+    fn tls(&self) -> Result<Option<Arc<rustls::ServerConfig>>> {
         let files = self.tls_certificate.as_ref().zip(self.tls_key.as_ref());
         Ok(files.map(|(pem, key)| kiln_nbd::tls(pem, key, None)).transpose()?)
     }

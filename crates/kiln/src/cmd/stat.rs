@@ -4,7 +4,7 @@ use clap::Args;
 use kiln_pool::StatReport;
 
 use crate::args::{in_pool, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::{count, one_line};
 use crate::setup::{PoolFlags, Setup};
 use crate::sizes;
@@ -28,7 +28,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let (_, report) = self.pool.open_for(setup, |pool| pool.stat(&self.name))?;
         let lost = report.shards.iter().filter(|shard| shard.problem.is_some()).count();
         setup.answer(&report, || text(&report, lost))?;

@@ -9,7 +9,7 @@ use kiln_stripe::{Observer, PoolError};
 use kiln_volume::LogReport;
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{INCOMPLETE, count, more_losses, table};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 use crate::{args::with_exit_codes, names::lock, sizes, volume_logs};
@@ -40,7 +40,7 @@ pub struct Status {
 }
 
 impl Status {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let mut first: Option<(f64, u64)> = None;
         loop {
             let (status, logs) = match self.look(setup) {

@@ -9,7 +9,7 @@ use std::path::Path;
 use clap::Args;
 use kiln_stripe::PoolError;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, local};
 use crate::{args::with_exit_codes, names::MARK, transfer::Transfer};
 
@@ -61,7 +61,7 @@ pub struct Sync {
 }
 
 impl Sync {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let pool = self.pool.open(setup)?;
         pool.config().check_data_key()?;
         let index = self.pool.index_to_list(&pool, setup)?;
@@ -81,7 +81,7 @@ impl Sync {
 }
 
 /// A folder that must be there: an absent one (a disk that is not mounted) is not an empty one.
-fn folder(path: &str) -> Result<&Path, Failure> {
+fn folder(path: &str) -> Result<&Path> {
     let path = local(path.as_ref())?;
     match path.is_dir() {
         true => Ok(path),
@@ -95,7 +95,7 @@ fn folder(path: &str) -> Result<&Path, Failure> {
 impl Sync {
     /// Asks for a word more before much is removed: more than `--max-delete`, or anything where
     /// the source has nothing, as the mount point of a disk that is not mounted.
-    fn check_removals(&self, has_data: bool, count: usize) -> Result<(), Failure> {
+    fn check_removals(&self, has_data: bool, count: usize) -> Result<()> {
         let what = match self.max_delete {
             Some(most) if count > most => {
                 format!("{count} removals exceed --max-delete {most}; raise it to go on")

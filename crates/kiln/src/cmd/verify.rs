@@ -6,7 +6,7 @@ use clap::Args;
 use kiln_files::{discover, raw::verify_raw};
 use kiln_stripe::{Depth, VerifyReport};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::{count, damages, pace};
 use crate::setup::{Folders, RawFlags, ReadFlags, Setup};
 use crate::{args::with_exit_codes, cmd::multi_object, lists, sizes};
@@ -45,7 +45,7 @@ pub struct Verify {
 }
 
 impl Verify {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let raw = self.raw.setup()?;
         if self.all {
             multi_object::refuse_raw(raw.is_some())?;
@@ -66,7 +66,7 @@ impl Verify {
         Ok(exit(&report))
     }
 
-    fn verify_all(&self, setup: &Setup) -> Result<Exit, Failure> {
+    fn verify_all(&self, setup: &Setup) -> Result<Exit> {
         let groups = multi_object::groups(setup, &self.folders, self.reads.mode())?;
         let settings = setup.settings();
         multi_object::each(&groups, setup, |group| {

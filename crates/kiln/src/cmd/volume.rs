@@ -10,7 +10,7 @@ use kiln_volume::{
 };
 
 use crate::args::{size, with_exit_codes};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{count, is_null, one_line, table};
 use crate::setup::{Confirm, PoolFlags, Setup, volumes};
 use crate::{fields, sizes};
@@ -150,7 +150,7 @@ struct CloneOf {
 }
 
 impl VolumeCommand {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         match self.action {
             Action::Create(create) => create.run(setup),
             Action::Ls(ls) => ls.run(setup),
@@ -165,12 +165,7 @@ impl VolumeCommand {
 }
 
 /// Says what was done with a volume, or with one of its snapshots.
-fn done(
-    setup: &Setup,
-    volume: &str,
-    snapshot: Option<&str>,
-    done: &'static str,
-) -> Result<Exit, Failure> {
+fn done(setup: &Setup, volume: &str, snapshot: Option<&str>, done: &'static str) -> Result<Exit> {
     setup.observer.finish();
     let changed = fields! {
         volume: volume,
@@ -185,7 +180,7 @@ fn done(
 }
 
 impl Create {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
         let log = self.log.unwrap_or(4 * self.segment);
         let create = CreateRequest { size: self.size, segment: self.segment, log };
@@ -195,7 +190,7 @@ impl Create {
 }
 
 impl Ls {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
         let names = volumes::listed(&self.pool, &rim.pool(), setup, &format!("{NAMES}/"))?;
         setup.observer.finish();
@@ -216,12 +211,12 @@ impl Ls {
 }
 
 impl One {
-    fn stat(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn stat(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
         let info = Volume::info(&rim, &self.name)?;
         setup.answer(&info, || stat_text(&info))
     }
-    fn check(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn check(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
         let request = OpenRequest::of(&volumes::writer("kiln volume check"));
         let volume = Volume::open(&rim, &self.name, &request)?;
@@ -303,7 +298,7 @@ fn check_text(name: &str, report: &CheckReport) -> String {
 }
 
 impl Remove {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
         let writer = volumes::writer("kiln volume rm");
         if let Some((name, snapshot)) = self.name.split_once('@') {
@@ -334,7 +329,7 @@ impl Remove {
 }
 
 impl Resize {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
         let writer = volumes::writer("kiln volume resize");
         let (name, size) = (&self.name, sizes::show(self.size));
@@ -350,7 +345,7 @@ impl Resize {
 }
 
 impl Snapshot {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
         let writer = volumes::writer("kiln volume snapshot");
         let kept = Volume::snapshot(&rim, &self.name, &self.snapshot, &writer);
@@ -360,7 +355,7 @@ impl Snapshot {
 }
 
 impl CloneOf {
-    fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    fn run(self, setup: &Setup) -> Result<Exit> {
         let Some((name, snapshot)) = self.snapshot.split_once('@') else {
             let problem = "write it as VOLUME@SNAPSHOT".to_owned();
             return Err(Failure::Flag { flag: "SNAPSHOT", problem });

@@ -1,14 +1,15 @@
 //! The buckets of the pool that a command works on.
 
+use crate::exit::Result;
 use kiln_gate::Gate;
 use kiln_pool::Index;
 use kiln_stripe::PoolError;
 
 use crate::setup::{PoolFlags, Setup};
-use crate::{exit::Failure, names, setup::volumes::of_pool};
+use crate::{names, setup::volumes::of_pool};
 
 /// Opens the pool for one change or look.
-pub fn gate(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
+pub fn gate(flags: &PoolFlags, setup: &Setup) -> Result<Gate> {
     let pool = flags.open(setup)?;
     pool.config().check_data_key()?;
     let index = flags.index_to_list(&pool, setup)?;
@@ -18,7 +19,7 @@ pub fn gate(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
 
 /// Opens the pool for a server, which opens it again when its members change. The server has an
 /// index of its own: the pool's is for repairs, which would wait for the server's end.
-pub fn gate_to_serve(flags: &PoolFlags, setup: &Setup) -> Result<Gate, Failure> {
+pub fn gate_to_serve(flags: &PoolFlags, setup: &Setup) -> Result<Gate> {
     let pool = flags.open(setup)?;
     pool.config().check_data_key()?;
     setup.observer.finish();

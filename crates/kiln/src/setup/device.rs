@@ -3,6 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use crate::exit::Result;
 use kiln_store::Location;
 use kiln_store::device::{DeviceModel, Devices};
 
@@ -12,7 +13,7 @@ use crate::{exit::Failure, names::DEVICE_MODEL};
 const MODEL_BYTES_MAX: u64 = 1 << 16;
 
 /// Reads a model from a file, or from where a folder keeps it.
-pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
+pub fn load(path: &Path) -> Result<DeviceModel> {
     let kept = path.join(DEVICE_MODEL);
     let path = if path.is_dir() { &kept } else { path };
     let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
@@ -34,10 +35,7 @@ pub fn load(path: &Path) -> Result<DeviceModel, Failure> {
 /// system share a device.
 ///
 /// `None` when a folder that is there has no model.
-pub fn devices(
-    folders: &[PathBuf],
-    model: Option<&DeviceModel>,
-) -> Result<Option<Devices>, Failure> {
+pub fn devices(folders: &[PathBuf], model: Option<&DeviceModel>) -> Result<Option<Devices>> {
     let mut devices = Devices::default();
     let mut known: Vec<(u64, usize)> = Vec::new();
     let local = folders.iter().filter_map(|folder| Location::of(folder).local().ok());

@@ -5,10 +5,10 @@ use std::{fs::File, path::Path};
 
 use kiln_stripe::{FileSource, Source, StreamSource};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 
 /// Opens a file; what says that it has no bytes is read, since files of /proc say so and have some.
-pub fn input(path: &Path) -> Result<Box<dyn Source>, Failure> {
+pub fn input(path: &Path) -> Result<Box<dyn Source>> {
     let failed = |source: io::Error| Failure::Io { action: "open", path: path.to_owned(), source };
     let meta = path.metadata().map_err(failed)?;
     if meta.is_file() && meta.len() > 0 {

@@ -2,6 +2,7 @@
 
 use std::{fs, io::Read, path::PathBuf};
 
+use crate::exit::Result;
 use kiln_recovery::RateLimits;
 use kiln_stripe::Observer;
 use serde::{Deserialize, Serialize};
@@ -43,7 +44,7 @@ impl LimitFile {
     }
 
     /// Writes limits, or removes the file when there are none.
-    pub fn write(&self, limits: RateLimits) -> Result<(), Failure> {
+    pub fn write(&self, limits: RateLimits) -> Result<()> {
         let failed = |source| Failure::Io { action: "write", path: self.path.clone(), source };
         if limits == RateLimits::default() {
             return match fs::remove_file(&self.path) {

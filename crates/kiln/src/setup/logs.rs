@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::exit::Result;
 use kiln_pool::Index;
 use kiln_stripe::{Observer, PoolError};
 use kiln_volume::{LogCheck, LogCopyState, LogReport, NAMES, Rim, Volume, VolumeError, volume_of};
 
 use super::{Setup, volumes};
-use crate::{exit::Failure, volume_logs::Tended};
+use crate::volume_logs::Tended;
 
 /// Time for servers of volumes to learn of a new key: several times what they take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -18,13 +19,13 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Logs of which not every copy is there, on a node that stays.
 /// Errors: the index. A volume whose description cannot be read is warned of; its object is
 /// reported.
-pub fn lacking(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>, Failure> {
+pub fn lacking(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>> {
     let all = all(rim, index, setup)?;
     Ok(all.into_iter().filter(|log| !log.is_whole()).collect())
 }
 
 /// Logs of all volumes that were not closed.
-pub fn all(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>, Failure> {
+pub fn all(rim: &Rim, index: &Index, setup: &Setup) -> Result<Vec<LogReport>> {
     let mut names = Vec::new();
     index.each(&format!("{NAMES}/"), None, |listed| {
         names.extend(volume_of(&listed.name).map(str::to_owned));
@@ -56,7 +57,7 @@ pub fn faulty(rim: &Rim, logs: &[LogReport], setup: &Setup) -> Vec<LogCheck> {
 /// are closed, and servers of others begin new logs by themselves, for which this waits.
 /// Errors: [`PoolError::Refused`] for a volume in use whose log stays as it was; as [`lacking`];
 /// what keeps a volume from being closed.
-pub fn reseal(rim: &Arc<Rim>, index: &Index, setup: &Setup) -> Result<(), Failure> {
+pub fn reseal(rim: &Arc<Rim>, index: &Index, setup: &Setup) -> Result<()> {
     let key = rim.pool().config().log_sealer().map(|sealer| sealer.name()).unwrap_or_default();
     let began = Instant::now();
     loop {

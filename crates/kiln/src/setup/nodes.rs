@@ -8,7 +8,7 @@ use kiln_pool::NodeConfig;
 use kiln_remote::{hdfs::Folders as HdfsFolders, s3::Buckets};
 use kiln_store::{
     Absent, BACKENDS, Backend, BackendKind, Capabilities, Capability, Location, Opening,
-    PacedBackend, ReadMode, StagedBackend, StoreError, open_place,
+    PacedBackend, ReadMode, Result, StagedBackend, open_place,
 };
 use kiln_stripe::{Node, names};
 
@@ -29,7 +29,7 @@ pub fn kinds_of_places() -> String {
 }
 
 /// Refuses a place that shards cannot be written to, or that does not keep them.
-fn require_kept(store: &dyn Backend, what: &str) -> Result<(), StoreError> {
+fn require_kept(store: &dyn Backend, what: &str) -> Result<()> {
     Capabilities::require_writable(store, what)?;
     Capabilities::of(&[Capability::Durable]).require(store, what)
 }
@@ -48,7 +48,7 @@ pub struct AgentParts<'a> {
 
 impl Setup {
     /// Opens a place by the table; no more than `--limit-rate` allows is read and written there.
-    pub fn open(&self, place: &Path, opening: Opening) -> Result<Arc<dyn Backend>, StoreError> {
+    pub fn open(&self, place: &Path, opening: Opening) -> Result<Arc<dyn Backend>> {
         let network = |address: &Address| self.network(address).cloned();
         let agents = Agents(|address: &Address| network(address).map_err(|why| why.to_string()));
         let store = open_place(&kinds(&agents), place, opening)?;
@@ -66,7 +66,7 @@ impl Setup {
         place: &Path,
         absent: Absent,
         what: &str,
-    ) -> Result<Arc<dyn Backend>, StoreError> {
+    ) -> Result<Arc<dyn Backend>> {
         let store = self.open(place, Opening { absent, ..Opening::default() })?;
         require_kept(&*store, what)?;
         Ok(store)
@@ -108,11 +108,7 @@ impl Setup {
     }
 
     /// Opens the place of a pool's node.
-    pub fn open_node(
-        &self,
-        node: &NodeConfig,
-        absent: Absent,
-    ) -> Result<Arc<dyn Backend>, StoreError> {
+    pub fn open_node(&self, node: &NodeConfig, absent: Absent) -> Result<Arc<dyn Backend>> {
         for_owner_alone();
         self.open_to_keep(node.url.as_ref(), absent, "a node of a pool")
     }

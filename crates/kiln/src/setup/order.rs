@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use kiln_code::{CodeSpec, Codec, Order, order::ORDERS};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 
 /// More is no list of layers: the most there can be, with room for comments.
 const FILE_MAX: u64 = 1 << 20;
 
 /// Returns the spec with an order in place of the file that it names.
 /// Errors: the file cannot be read, or lists no order of this code that a shard can carry.
-pub fn resolve(spec: &str) -> Result<String, Failure> {
+pub fn resolve(spec: &str) -> Result<String> {
     let is_order = |piece: &&str| piece.trim_start().starts_with("order=");
     let Some(piece) = spec.split(',').find(is_order).filter(|_| spec.starts_with("clay:")) else {
         return Ok(spec.to_owned());
@@ -40,7 +40,7 @@ fn not_usable(path: &Path, problem: &str) -> Failure {
 }
 
 /// Numbers with anything but digits between them; `#` begins a comment.
-fn read(path: &Path) -> Result<Vec<u32>, Failure> {
+fn read(path: &Path) -> Result<Vec<u32>> {
     let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
     let size = std::fs::metadata(path).map_err(failed)?.len();
     if size > FILE_MAX {

@@ -14,9 +14,10 @@ use uuid::Uuid;
 
 use super::output_tree::{OutputTree, Slot, slot_of, sync_folder};
 use super::{kept::Kept, local, permissions::output_mode, sparse_output::SparseFile};
+use crate::exit::{Failure, Result};
 use crate::interrupt::{keep, remove_when_interrupted};
+use crate::names::output_part;
 use crate::print::{data_goes_to_stdout, warning_line};
-use crate::{exit::Failure, names::output_part};
 
 /// Small last stripes would otherwise become small writes.
 const BUFFER: usize = 1 << 20;
@@ -41,7 +42,7 @@ impl OutputTarget {
 
     /// Reads the argument of `-o`.
     /// Errors: it is no file of this machine.
-    pub fn new(path: &Path) -> Result<OutputTarget, Failure> {
+    pub fn new(path: &Path) -> Result<OutputTarget> {
         Ok(match STDOUT.iter().any(|name| path == Path::new(name)) {
             true => OutputTarget::Stdout,
             false => OutputTarget::File(local(path)?.to_owned()),
@@ -73,12 +74,12 @@ struct Replacement {
 impl Output {
     /// Opens the output; nothing appears under the final name yet.
     /// Errors: [`Failure::Exists`] without `force`, [`Failure::Busy`], or the system's refusal.
-    pub fn open(place: &OutputTarget, force: bool) -> Result<Output, Failure> {
+    pub fn open(place: &OutputTarget, force: bool) -> Result<Output> {
         Output::sized(place, force, BUFFER as u64)
     }
 
     /// As [`Output::open`], for about so many bytes.
-    pub fn sized(place: &OutputTarget, force: bool, bytes: u64) -> Result<Output, Failure> {
+    pub fn sized(place: &OutputTarget, force: bool, bytes: u64) -> Result<Output> {
         let buffer = bytes.clamp(1, BUFFER as u64) as usize;
         match place {
             OutputTarget::Stdout => {
@@ -95,12 +96,7 @@ impl Output {
 
     /// As [`Output::sized`], below a folder: no link is followed, and one of the final name is
     /// replaced as a file is.
-    pub fn below(
-        tree: &OutputTree,
-        inside: &Path,
-        force: bool,
-        bytes: u64,
-    ) -> Result<Output, Failure> {
+    pub fn below(tree: &OutputTree, inside: &Path, force: bool, bytes: u64) -> Result<Output> {
         let path = tree.path().join(inside);
         let slot = tree.slot(inside).map_err(failed("create", &path))?;
         let replaced = match statat(&slot.folder, &*slot.name, AtFlags::SYMLINK_NOFOLLOW) {
@@ -119,7 +115,7 @@ impl Output {
         Output::replacement(path, slot, replaced, bytes.clamp(1, BUFFER as u64) as usize)
     }
 
-    fn file(path: &Path, force: bool, buffer: usize) -> Result<Output, Failure> {
+    fn file(path: &Path, force: bool, buffer: usize) -> Result<Output> {
         let replaced = match path.metadata() {
             Ok(meta) if meta.is_dir() => {
                 let problem = format!("{} is a folder; name a file", path.display());
@@ -156,7 +152,7 @@ impl Output {
         slot: Slot,
         replaced: Option<u32>,
         buffer: usize,
-    ) -> Result<Output, Failure> {
+    ) -> Result<Output> {
         let part = output_part(&slot.name);
         let temporary = path.with_file_name(&part);
         let file = create_private(&slot, &part).map_err(failed("create", &temporary))?;
@@ -193,7 +189,7 @@ impl Output {
     }
 
     /// Hands all bytes to the system; nothing is durable yet, or has its final name.
-    pub fn written(self) -> Result<Written, Failure> {
+    pub fn written(self) -> Result<Written> {
         let replaces = self.replaces;
         let stdout = PathBuf::from("the output");
         let path = replaces.as_ref().map_or(stdout, |replaces| replaces.path.clone());
@@ -227,7 +223,7 @@ impl Written {
 
     /// Gives it its final name, which is durable when its folder is.
     /// Errors: the system's refusal; then the name is as it was.
-    pub fn rename(mut self) -> Result<Written, Failure> {
+    pub fn rename(mut self) -> Result<Written> {
         if let Some(replaces) = &mut self.replaces {
             let (folder, name) = (&replaces.slot.folder, &*replaces.slot.name);
             let renamed = renameat(folder, &replaces.part, folder, name);
@@ -293,7 +289,7 @@ fn create_private(slot: &Slot, part: &OsStr) -> io::Result<File> {
 /// Writes a small file whole and durably: a crash leaves the old one or the new one. Through a
 /// symbolic link, the file it names is replaced.
 /// Errors: its folder is not there or cannot be written.
-pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let Some(name) = path.file_name() else {
         let problem = "no name of a file; name another".to_owned();

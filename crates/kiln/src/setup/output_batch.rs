@@ -7,7 +7,7 @@ use kiln_store::FileSystem;
 
 use super::output::{Output, Written};
 use super::output_tree::sync_folder;
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 
 /// With fewer files it is quicker to sync each.
 const WORTH_IT: usize = 8;
@@ -33,9 +33,9 @@ impl OutputBatch {
 
     /// Makes outputs durable and visible under their final names, as `Output::finish` does. Each
     /// has its own end; but a sync that fails was for all on its file system, and fails all.
-    pub fn finish(&self, outputs: Vec<Written>) -> Vec<Result<(), Failure>> {
+    pub fn finish(&self, outputs: Vec<Written>) -> Vec<Result<()>> {
         let synced = self.sync();
-        let renamed: Vec<Result<Written, Failure>> = outputs
+        let renamed: Vec<Result<Written>> = outputs
             .into_iter()
             .map(|output| {
                 let end = synced.get(&output.device).map_or_else(|| output.sync(), again);
@@ -64,7 +64,7 @@ impl OutputBatch {
 impl Output {
     /// Makes everything durable and visible under the final name.
     /// Errors: the disk is full or failed; then the final name is as it was.
-    pub fn finish(self) -> Result<(), Failure> {
+    pub fn finish(self) -> Result<()> {
         OutputBatch::default().finish(vec![self.written()?]).into_iter().collect()
     }
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use kiln_plan::{PlacementStrategy, Plan, PlanCache, Problem, SearchBudget};
 
 use super::write_file;
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 
 /// The most plans that are kept in a file.
 const PLANS_MAX: usize = 10_000;
@@ -23,7 +23,7 @@ impl PlanFile {
     /// Loads a file; one that is not there yet has no plans.
     /// Errors: it cannot be read, or is not a whole file of plans: what else it may be is not ours
     /// to overwrite.
-    pub fn open(path: &Path) -> Result<PlanFile, Failure> {
+    pub fn open(path: &Path) -> Result<PlanFile> {
         let path = path.to_owned();
         let size = match std::fs::metadata(&path) {
             Ok(data) => data.len(),
@@ -72,7 +72,7 @@ impl PlanFile {
     }
 
     /// Writes the file, whole or not at all.
-    pub fn write(&self) -> Result<(), Failure> {
+    pub fn write(&self) -> Result<()> {
         write_file(&self.path, &self.cache.to_bytes())
     }
 }

@@ -11,7 +11,7 @@ use kiln_store::{Absent, Location};
 use kiln_stripe::{Observer, PoolError};
 use uuid::Uuid;
 
-use crate::exit::{Exit, Failure, of_store};
+use crate::exit::{Exit, Failure, Result, of_store};
 use crate::setup::{Setup, for_owner_alone, need_resources, variable, write_file};
 use crate::{names, times};
 
@@ -78,14 +78,14 @@ impl PoolFlags {
 
     /// Reads the description.
     /// Errors: no such file, or no pool in it.
-    pub fn config(&self) -> Result<PoolConfig, Failure> {
+    pub fn config(&self) -> Result<PoolConfig> {
         // Also of a pool that has no seals by its description: it may have been sealed since.
         let (keys, data_keys) = (self.seal_key().keys()?, self.data_key().keys()?);
         Ok(PoolConfig { keys, data_keys, ..self.config_without_keys()? })
     }
 
     /// As [`PoolFlags::config`], with no key.
-    pub fn config_without_keys(&self) -> Result<PoolConfig, Failure> {
+    pub fn config_without_keys(&self) -> Result<PoolConfig> {
         for_owner_alone();
         need_resources()?;
         let text = read_text(&self.path(), MAX_DESCRIPTION).map_err(no_pool)?;
@@ -95,7 +95,7 @@ impl PoolFlags {
     /// Opens the pool by the map in force, and says which nodes are unavailable. The file is
     /// brought up to date where the pool has changed since.
     /// Errors: as [`PoolFlags::config`], or no node can be used.
-    pub fn open(&self, setup: &Setup) -> Result<Pool, Failure> {
+    pub fn open(&self, setup: &Setup) -> Result<Pool> {
         let pool = self.open_quietly(setup)?;
         warn_of_nodes(&pool.away(), setup);
         Ok(pool)
@@ -162,12 +162,12 @@ impl PoolFlags {
     }
 
     /// As [`PoolFlags::open`], without a word about nodes.
-    pub fn open_quietly(&self, setup: &Setup) -> Result<Pool, Failure> {
+    pub fn open_quietly(&self, setup: &Setup) -> Result<Pool> {
         self.open_at_newest(false, setup)
     }
 
     /// As [`PoolFlags::open_quietly`]; by `force` even by a map that too few nodes can be given.
-    pub fn open_at_newest(&self, force: bool, setup: &Setup) -> Result<Pool, Failure> {
+    pub fn open_at_newest(&self, force: bool, setup: &Setup) -> Result<Pool> {
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
         let _ = setup.silent.set(names::silent(&self.path()));
         let config = self.config()?;
@@ -201,7 +201,7 @@ impl PoolFlags {
 
     /// The pool by a map that was just agreed, which is written down.
     /// Errors: the file cannot be written; as [`PoolFlags::open`].
-    pub fn reopen(&self, config: PoolConfig, setup: &Setup) -> Result<Pool, Failure> {
+    pub fn reopen(&self, config: PoolConfig, setup: &Setup) -> Result<Pool> {
         self.write(&config)?;
         let pool = Pool::open(config, &|node| setup.open_node(node, Absent::Refuse))?;
         Ok(setup.hedged(pool))
@@ -210,7 +210,7 @@ impl PoolFlags {
     /// The local index beside the description, brought up to date, for those who write down what
     /// they find. While another command has it, they wait, and say so.
     /// Errors: a node that fails while it is read.
-    pub fn index(&self, pool: &Pool, setup: &Setup) -> Result<Index, Failure> {
+    pub fn index(&self, pool: &Pool, setup: &Setup) -> Result<Index> {
         let path = names::index(&self.path());
         let index = free_index(&path, setup).and_then(|index| match index {
             Some(index) => Ok(index),
@@ -225,7 +225,7 @@ impl PoolFlags {
 
     /// As [`PoolFlags::index`], for those who only want to know what is there. While another
     /// command has the index, which may be for hours, they make one that they forget.
-    pub fn index_to_list(&self, pool: &Pool, setup: &Setup) -> Result<Index, Failure> {
+    pub fn index_to_list(&self, pool: &Pool, setup: &Setup) -> Result<Index> {
         let path = names::index(&self.path());
         let index = free_index(&path, setup).and_then(|index| match index {
             Some(index) => Ok(index),
@@ -240,7 +240,7 @@ impl PoolFlags {
         index: Result<Index, PoolError>,
         pool: &Pool,
         setup: &Setup,
-    ) -> Result<Index, Failure> {
+    ) -> Result<Index> {
         let index = index.or_else(|error| {
             // Where nothing can be written, the index lasts as long as the command.
             setup.observer.warn(&format!("{error}; listing takes longer"));
@@ -277,7 +277,7 @@ impl PoolFlags {
 
     /// Keeps other changes of the description, or other repairs, out until it is dropped.
     /// Errors: the lock's file cannot be made; [`PoolError::Refused`] when another kiln holds it.
-    pub fn lock(&self, what: &'static str) -> Result<File, Failure> {
+    pub fn lock(&self, what: &'static str) -> Result<File> {
         let path = names::lock(&self.path(), what);
         let failed = |source| Failure::Io { action: "lock", path: path.clone(), source };
         let mut options = OpenOptions::new();
@@ -294,7 +294,7 @@ impl PoolFlags {
 
     /// Writes down the map in force: durable under the description's name, or as it was. A later
     /// map of the pool that another command wrote meanwhile stays.
-    pub fn write(&self, config: &PoolConfig) -> Result<(), Failure> {
+    pub fn write(&self, config: &PoolConfig) -> Result<()> {
         // A folder that takes no lock takes no description either.
         let lock = File::create(names::lock(&self.path(), "write"));
         let _lock = lock.and_then(|file| file.lock().map(|()| file));
@@ -306,7 +306,7 @@ impl PoolFlags {
     }
 
     /// Writes a description over whatever has its name.
-    pub fn replace(&self, config: &PoolConfig) -> Result<(), Failure> {
+    pub fn replace(&self, config: &PoolConfig) -> Result<()> {
         write_file(&self.path(), config.to_toml()?.as_bytes())
     }
 }
@@ -378,7 +378,7 @@ pub fn moment(text: &str) -> Result<u64, String> {
 
 /// Reads a text file of at most `limit` bytes; what is longer is cut, and then refused as what it
 /// should be.
-pub(super) fn read_text(path: &Path, limit: u64) -> Result<String, Failure> {
+pub(super) fn read_text(path: &Path, limit: u64) -> Result<String> {
     let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
     let mut text = String::new();
     let file = File::open(path).map_err(failed)?;

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::{io::Write, os::unix::fs::OpenOptionsExt};
 
+use crate::exit::Result;
 use kiln_pool::{PoolKeys, random};
 
 use super::pool_flags::{PoolFlags, read_text};
@@ -41,7 +42,7 @@ impl KeyFile {
 
     /// The keys in it.
     /// Errors: a file that was named is not there, or has no key.
-    pub fn keys(&self) -> Result<PoolKeys, Failure> {
+    pub fn keys(&self) -> Result<PoolKeys> {
         if !self.named && !self.path.exists() {
             return Ok(PoolKeys::default());
         }
@@ -49,7 +50,7 @@ impl KeyFile {
     }
 
     /// Makes it with a fresh key, unless it is there; whether it did.
-    pub fn make(&self) -> Result<bool, Failure> {
+    pub fn make(&self) -> Result<bool> {
         let path = &self.path;
         if path.exists() {
             return Ok(false);
@@ -69,7 +70,7 @@ impl KeyFile {
 
     /// Puts a fresh key before those in the file.
     /// Errors: the file has as many keys as it may; it cannot be read or written.
-    pub fn add(&self) -> Result<(), Failure> {
+    pub fn add(&self) -> Result<()> {
         let secret = random()?;
         change(&self.path, |text| {
             let text = PoolKeys::text_of(&secret) + text;
@@ -80,14 +81,14 @@ impl KeyFile {
 
     /// Takes the keys out of the file that come after the one of this id, which the pool uses.
     /// Errors: it cannot be read or written, or does not have that key any more.
-    pub fn drop_after(&self, id: &str) -> Result<(), Failure> {
+    pub fn drop_after(&self, id: &str) -> Result<()> {
         drop_keys_after(&self.path, id)
     }
 }
 
 /// Takes the keys out of a file that come after the one of this id: one that another process put
 /// before it meanwhile does not seal yet, and stays beside it.
-fn drop_keys_after(path: &Path, sealing: &str) -> Result<(), Failure> {
+fn drop_keys_after(path: &Path, sealing: &str) -> Result<()> {
     change(path, |text| {
         let kept = PoolKeys::parse(text)?.text_up_to(sealing);
         kept.ok_or_else(|| Failure::NotUsable {
@@ -99,7 +100,7 @@ fn drop_keys_after(path: &Path, sealing: &str) -> Result<(), Failure> {
 
 /// Replaces the content of a key's file by what `edit` makes of the content that it has at that
 /// moment: one process at a time changes files of its folder so.
-fn change(path: &Path, edit: impl FnOnce(&str) -> Result<String, Failure>) -> Result<(), Failure> {
+fn change(path: &Path, edit: impl FnOnce(&str) -> Result<String>) -> Result<()> {
     let path = path.canonicalize().map_err(|source| failed(path, source))?;
     let _lock = lock_folder(&path)?;
     let text = read_text(&path, MAX_KEY)?;
@@ -120,7 +121,7 @@ fn create(path: &Path, text: &str) -> std::io::Result<()> {
 }
 
 /// Another content of a key's file: a crash leaves the old one or the new one.
-fn replace(path: &Path, text: &str) -> Result<(), Failure> {
+fn replace(path: &Path, text: &str) -> Result<()> {
     let failed = |source| failed(path, source);
     let new = beside(path);
     create(&new, text).and_then(|()| fs::rename(&new, path)).map_err(failed)?;
@@ -135,7 +136,7 @@ fn beside(path: &Path) -> PathBuf {
 }
 
 /// Keeps other processes from changing keys in the folder of this file.
-fn lock_folder(path: &Path) -> Result<File, Failure> {
+fn lock_folder(path: &Path) -> Result<File> {
     let lock = File::open(folder_of(path)).and_then(|folder| folder.lock().map(|()| folder));
     lock.map_err(|source| failed(path, source))
 }

@@ -6,7 +6,7 @@ use kiln_recovery::NodePrice;
 use kiln_store::device::{Combine, DeviceModel, Devices};
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 
 /// Longest price table that is read, in bytes.
 const MAX_TABLE: u64 = 1 << 20;
@@ -42,25 +42,20 @@ pub struct Zone {
 
 impl Prices {
     /// Reads a table whose zones are of chunks.
-    pub fn of_chunks(path: &Path) -> Result<Prices, Failure> {
+    pub fn of_chunks(path: &Path) -> Result<Prices> {
         let prices = Prices::read(path)?;
         prices.zones_have(path, "chunks = [...]", |zone| !zone.chunks.is_empty())?;
         Ok(prices)
     }
 
     /// Reads a table whose zones are of nodes.
-    pub fn of_nodes(path: &Path) -> Result<Prices, Failure> {
+    pub fn of_nodes(path: &Path) -> Result<Prices> {
         let prices = Prices::read(path)?;
         prices.zones_have(path, "nodes = [...]", |zone| !zone.nodes.is_empty())?;
         Ok(prices)
     }
 
-    fn zones_have(
-        &self,
-        path: &Path,
-        what: &str,
-        has: impl Fn(&Zone) -> bool,
-    ) -> Result<(), Failure> {
+    fn zones_have(&self, path: &Path, what: &str, has: impl Fn(&Zone) -> bool) -> Result<()> {
         match self.zone.iter().find(|(_, zone)| !has(zone)) {
             Some((name, _)) => {
                 Err(bad(path, &format!("zone {name:?} lacks {what}, which this command needs")))
@@ -69,7 +64,7 @@ impl Prices {
         }
     }
 
-    fn read(path: &Path) -> Result<Prices, Failure> {
+    fn read(path: &Path) -> Result<Prices> {
         let failed = |source| Failure::Io { action: "read", path: path.to_owned(), source };
         if std::fs::metadata(path).map_err(failed)?.len() > MAX_TABLE {
             return Err(bad(path, "too long for a price table"));
@@ -105,7 +100,7 @@ impl Prices {
     }
 
     /// Refuses zones with nodes that there are not.
-    fn know(&self, nodes: &[&str]) -> Result<(), Failure> {
+    fn know(&self, nodes: &[&str]) -> Result<()> {
         let all = self.zone.values().flat_map(|zone| &zone.nodes);
         match all.into_iter().find(|node| !nodes.contains(&&node[..])) {
             None => Ok(()),
@@ -121,7 +116,7 @@ impl Prices {
     pub fn as_nodes<'a>(
         &self,
         nodes: impl Iterator<Item = &'a str>,
-    ) -> Result<kiln_recovery::Prices, Failure> {
+    ) -> Result<kiln_recovery::Prices> {
         let nodes: Vec<&str> = nodes.collect();
         self.know(&nodes)?;
         let price = |id: &&str| {
@@ -136,7 +131,7 @@ impl Prices {
     /// The prices as costs of devices, one a zone: what the read planner takes for seconds is
     /// money, which adds up over zones.
     /// Errors: a zone has a node that is not among these.
-    pub fn as_devices<'a>(&self, nodes: impl Iterator<Item = &'a str>) -> Result<Devices, Failure> {
+    pub fn as_devices<'a>(&self, nodes: impl Iterator<Item = &'a str>) -> Result<Devices> {
         let nodes: Vec<&str> = nodes.collect();
         self.know(&nodes)?;
         let model = |zone: Option<&Zone>| {

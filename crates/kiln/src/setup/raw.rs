@@ -1,5 +1,6 @@
 //! `--format raw`: bare chunks without headers, as Ceph, ISA-L and zfec have them.
 
+use crate::exit::Result;
 use clap::{Args, ValueEnum};
 use kiln_code::Codec;
 use kiln_files::raw::RawRequest;
@@ -47,7 +48,7 @@ pub struct RawSetup {
 impl RawFlags {
     /// `None` for kiln's own format.
     /// Errors: a flag that the format needs is missing, or one that it does not know is given.
-    pub fn setup(&self) -> Result<Option<RawSetup>, Failure> {
+    pub fn setup(&self) -> Result<Option<RawSetup>> {
         if self.format == Format::Kiln {
             return self.refuse_raw_flags().map(|()| None);
         }
@@ -64,7 +65,7 @@ impl RawFlags {
     }
 
     /// The shards know these better; silently ignoring a flag could hide a mistake.
-    fn refuse_raw_flags(&self) -> Result<(), Failure> {
+    fn refuse_raw_flags(&self) -> Result<()> {
         let given = [
             ("--code", self.code.is_some()),
             ("--size", self.size.is_some()),

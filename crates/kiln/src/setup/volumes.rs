@@ -6,11 +6,11 @@ use kiln_pool::Pool;
 use kiln_stripe::PoolError;
 use kiln_volume::Rim;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 
 /// Opens the context of volumes: the pool, which is opened again when its members change.
-pub fn rim(flags: &PoolFlags, setup: &Setup) -> Result<Arc<Rim>, Failure> {
+pub fn rim(flags: &PoolFlags, setup: &Setup) -> Result<Arc<Rim>> {
     let pool = flags.open(setup)?;
     setup.observer.finish();
     Ok(rim_over(pool, flags, setup))

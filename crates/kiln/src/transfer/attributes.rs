@@ -9,7 +9,7 @@ use kiln_pool::{GetRequest, Pool, layout::MAX_NAME};
 use kiln_stripe::{PoolError, Settings, names::hex};
 use serde::{Deserialize, Serialize};
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 use crate::setup::kept::{self, Kept, mode_for};
 
 /// The version that is written; later ones are not understood, and left alone.
@@ -230,11 +230,7 @@ pub fn time_of(meta: &Metadata) -> (i64, u32) {
 
 impl Attributes {
     /// Loads those of a folder; empty if absent, `None` if a later version wrote them.
-    pub fn load(
-        pool: &Pool,
-        folder: &str,
-        settings: &Settings<'_>,
-    ) -> Result<Option<Attributes>, Failure> {
+    pub fn load(pool: &Pool, folder: &str, settings: &Settings<'_>) -> Result<Option<Attributes>> {
         match attributes_in(folder) {
             name if name.len() > MAX_NAME => Ok(Some(Attributes::default())),
             name => Attributes::load_from(pool, &name, settings),
@@ -246,7 +242,7 @@ impl Attributes {
         pool: &Pool,
         name: &str,
         settings: &Settings<'_>,
-    ) -> Result<Option<Attributes>, Failure> {
+    ) -> Result<Option<Attributes>> {
         match pool.manifest(name) {
             Err(PoolError::NoObject { .. }) => return Ok(Some(Attributes::default())),
             Err(error) => return Err(error.into()),
@@ -260,7 +256,7 @@ impl Attributes {
     }
 
     /// The object's bytes.
-    pub fn to_bytes(&self, folder: &str) -> Result<Vec<u8>, Failure> {
+    pub fn to_bytes(&self, folder: &str) -> Result<Vec<u8>> {
         serde_json::to_vec(self).map_err(|error| Failure::Io {
             action: "write",
             path: attributes_in(folder).into(),

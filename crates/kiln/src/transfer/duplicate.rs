@@ -8,14 +8,14 @@ use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 use super::put::{Entries, add_entry};
 use super::{Report, Transfer, attributes::Entry, raw_names::path_of};
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 use crate::setup::{OutputTree, fresh_run, now_ms};
 
 impl Transfer<'_> {
     /// Writes an object under another name, too.
     /// Errors: [`PoolError::Conflict`]: another version was put meanwhile, and may not be the one
     /// written.
-    pub fn duplicate(&self, from: &str, to: &str, replace: bool) -> Result<PutReport, Failure> {
+    pub fn duplicate(&self, from: &str, to: &str, replace: bool) -> Result<PutReport> {
         let (pool, settings) = (self.pool, self.setup.settings());
         let manifest = pool.manifest(from)?;
         let failed = |source| Failure::Io { action: "make", path: "a pipe".into(), source };

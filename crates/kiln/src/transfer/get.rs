@@ -12,7 +12,7 @@ use super::local_tree::{resolved, split};
 use super::pool_tree::{Listing, PoolTree};
 use super::raw_names::{path_of, to_file};
 use super::{Report, Transfer, at_once, together};
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 use crate::setup::{Output, OutputBatch, OutputTarget, OutputTree, is_plain, open_together};
 
 /// Most files that are written together: beside them shards are open that they are read from.
@@ -126,7 +126,7 @@ impl Transfer<'_> {
         items: &[Item<'_>],
         to: &Destination,
         settings: &Settings<'_>,
-    ) -> Vec<Result<Option<u64>, Failure>> {
+    ) -> Vec<Result<Option<u64>>> {
         let roots: BTreeSet<PathBuf> = match to {
             Destination::Below(tree) => [tree.path().to_owned()].into(),
             Destination::File(_) => BTreeSet::new(),
@@ -166,7 +166,7 @@ impl Transfer<'_> {
     }
 
     /// Opens where an object goes; `None` when it is left out.
-    fn output(&self, item: &Item<'_>, to: &Destination) -> Result<Option<Output>, Failure> {
+    fn output(&self, item: &Item<'_>, to: &Destination) -> Result<Option<Output>> {
         let bytes = item.object.bytes;
         let output = match to {
             Destination::Below(tree) => Output::below(tree, &item.inside, self.force, bytes),

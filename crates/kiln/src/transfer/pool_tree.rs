@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::exit::Result;
 use kiln_folders::{attributes_in, is_attributes};
 use kiln_pool::{Version, layout::MAX_NAME};
 
@@ -38,7 +39,7 @@ pub struct PoolTree {
 
 impl PoolTree {
     /// Looks at objects at or below a name; the name of the pool itself is empty.
-    pub fn new(transfer: &Transfer<'_>, prefix: &str) -> Result<PoolTree, Failure> {
+    pub fn new(transfer: &Transfer<'_>, prefix: &str) -> Result<PoolTree> {
         let mut listed = Vec::new();
         transfer.index.each(prefix, None, |one| {
             let (bytes, version, put) = (one.size, one.version, one.created_ms);
@@ -54,7 +55,7 @@ impl PoolTree {
         transfer: &Transfer<'_>,
         prefix: &str,
         choose: impl Fn(&[Version]) -> Option<&Version>,
-    ) -> Result<PoolTree, Failure> {
+    ) -> Result<PoolTree> {
         let mut all = transfer.index.versions(prefix)?;
         let above = attributes_in(split(prefix).0);
         all.insert(above.clone(), transfer.index.versions_of(&above)?);
@@ -71,7 +72,7 @@ impl PoolTree {
         transfer: &Transfer<'_>,
         prefix: &str,
         listed: Vec<(String, Listing)>,
-    ) -> Result<PoolTree, Failure> {
+    ) -> Result<PoolTree> {
         let below = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
         let (mut objects, mut folders) = (BTreeMap::new(), BTreeMap::new());
         let own = own_folder(prefix);
@@ -125,7 +126,7 @@ impl PoolTree {
     }
 
     /// Looks at one object.
-    pub fn one(transfer: &Transfer<'_>, name: &str) -> Result<PoolTree, Failure> {
+    pub fn one(transfer: &Transfer<'_>, name: &str) -> Result<PoolTree> {
         let found = transfer.pool.manifest(name)?;
         let (bytes, version) = (found.size, found.version);
         let put = found.created_ms;

@@ -10,7 +10,7 @@ use kiln_stripe::{Observer, PoolError, Quiet, Settings, Source, StreamSource};
 use super::attributes::{Attributes, Entry};
 use super::local_tree::{LocalEntry, split};
 use super::{Report, TOGETHER, Transfer, at_once, refuse_reserved, together};
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 use crate::setup::{fresh_run, input, now_ms};
 
 /// Entries of folders, by the folders' names and their own.
@@ -41,7 +41,7 @@ impl Transfer<'_> {
         gone: &BTreeSet<String>,
         entries: &mut Entries,
         report: &mut Report,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let items: Vec<Item<'_>> = files.iter().map(|(name, local)| Item { name, local }).collect();
         self.setup.observer.begin("copy", Some(items.iter().map(|item| item.local.bytes).sum()));
         let whole = Quiet(&self.setup.observer);
@@ -115,7 +115,7 @@ impl Transfer<'_> {
 
     /// Opens a file that is to be put; `None` when it is left out. Mode and time are those from
     /// before its bytes are read: one that changes meanwhile looks different next time.
-    fn source(&self, item: &Item<'_>, settings: &Settings<'_>) -> Result<Option<Opened>, Failure> {
+    fn source(&self, item: &Item<'_>, settings: &Settings<'_>) -> Result<Option<Opened>> {
         refuse_reserved(item.name)?;
         let path: &PathBuf = &item.local.path;
         let failed = |source| Failure::Io { action: "open", path: path.clone(), source };
@@ -160,7 +160,7 @@ impl Transfer<'_> {
     }
 
     /// Takes the entry of a folder or link out of the attributes of the folder that it is in.
-    pub fn take_entry(&self, name: &str, report: &mut Report) -> Result<Option<Entry>, Failure> {
+    pub fn take_entry(&self, name: &str, report: &mut Report) -> Result<Option<Entry>> {
         let (folder, word) = split(name);
         let known = Attributes::load(self.pool, folder, &self.setup.settings())?;
         let Some(mut entries) = known.map(|known| known.entries) else { return Ok(None) };
@@ -207,7 +207,7 @@ impl Transfer<'_> {
     }
 
     /// Names of all objects in a folder, attributes too.
-    pub fn all_in(&self, folder: &str) -> Result<Vec<String>, Failure> {
+    pub fn all_in(&self, folder: &str) -> Result<Vec<String>> {
         let mut names = Vec::new();
         self.index.each(&format!("{folder}/"), None, |listed| {
             names.push(listed.name);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{sync::Arc, time::Duration};
 
 use kiln_pool::{Index, Membership, NodeConfig, NodeState, Pool, PoolConfig, ScrubRequest};
-use kiln_store::{Backend, StoreError, WriteLock};
+use kiln_store::{Backend, Result, WriteLock};
 use kiln_stripe::{PoolError, Settings, Silent};
 
 use crate::recover::recover;
@@ -48,7 +48,7 @@ impl Other {
     }
 
     /// Returns how a node's place is opened by the first client.
-    fn watched(self: &Arc<Self>, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
+    fn watched(self: &Arc<Self>, node: &NodeConfig) -> Result<Arc<dyn Backend>> {
         let (inner, other) = (self.world.open_node(node)?, Arc::clone(self));
         Ok(watched(inner, Arc::new(move || other.look())))
     }
@@ -78,7 +78,7 @@ fn changed(behind: impl Fn(usize) -> bool) -> World {
     world
 }
 
-type Opens<'a> = &'a dyn Fn(&NodeConfig) -> Result<Arc<dyn Backend>, StoreError>;
+type Opens<'a> = &'a dyn Fn(&NodeConfig) -> Result<Arc<dyn Backend>>;
 
 /// Has a client do something while the other acts after each number of its looks.
 fn whenever(first: &World, of: impl Fn(PoolConfig, Opens<'_>) -> Result<(), PoolError>) {

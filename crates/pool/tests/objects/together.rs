@@ -7,7 +7,7 @@ use kiln_pool::repair::{Needs, RebuiltShards};
 use kiln_pool::{
     Key, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport, PutRequest, RepairRequest,
 };
-use kiln_store::{Backend, FileBackend, StoreError, write_whole};
+use kiln_store::{Backend, FileBackend, Result, write_whole};
 use kiln_stripe::{ErrorKind, PoolError, Source, StreamSource};
 
 use crate::world::*;
@@ -263,7 +263,7 @@ pub fn of_a_long_batch_what_was_there_is_known() {
         let url = format!("file://{}", root.path().join(format!("n{at}")).display());
         config.node.push(NodeConfig::new(&format!("n{at}"), &url));
     }
-    let open = |node: &NodeConfig| -> Result<Arc<dyn Backend>, StoreError> {
+    let open = |node: &NodeConfig| -> Result<Arc<dyn Backend>> {
         Ok(Arc::new(FileBackend::create(node.url.trim_start_matches("file://"))?))
     };
     let pool = Pool::create(config, &open).unwrap();
@@ -305,7 +305,7 @@ pub fn what_an_object_takes_is_what_was_computed_and_the_least() {
             let url = format!("file://{}", place.display());
             config.node.push(NodeConfig::new(&format!("n{at:02}"), &url));
         }
-        let open = |node: &NodeConfig| -> Result<Arc<dyn Backend>, StoreError> {
+        let open = |node: &NodeConfig| -> Result<Arc<dyn Backend>> {
             Ok(Arc::new(FileBackend::create(node.url.trim_start_matches("file://"))?))
         };
         let pool = Pool::create(config, &open).unwrap();

@@ -11,7 +11,7 @@ use kiln_pool::{
     ScrubRequest,
 };
 use kiln_store::{
-    Backend, Extensions, Locks, MemoryBackend, ReadAt, StagedBackend, StoreError, WriteLock,
+    Backend, Extensions, Locks, MemoryBackend, ReadAt, Result, StagedBackend, StoreError, WriteLock,
 };
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 use kiln_testkit::{Bucket, FaultyBackend};
@@ -122,7 +122,7 @@ impl World {
         world
     }
 
-    pub fn open_node(&self, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
+    pub fn open_node(&self, node: &NodeConfig) -> Result<Arc<dyn Backend>> {
         let at: usize = node.url.trim_start_matches("memory://").parse().unwrap();
         if self.away.contains(&at) {
             let source = ErrorKind::NotConnected.into();
@@ -277,12 +277,12 @@ impl<B> std::fmt::Debug for Watched<B> {
 impl Backend for Watched<Arc<dyn Backend>> {
     kiln_store::forward_backend!(inner: place capabilities append rename remove);
 
-    fn list(&self) -> Result<Vec<String>, StoreError> {
+    fn list(&self) -> Result<Vec<String>> {
         (self.look)();
         self.inner.list()
     }
 
-    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         (self.look)();
         let inner = self.inner.open(name)?;
         Ok(Box::new(Watched { inner, look: Arc::clone(&self.look) }))
@@ -298,7 +298,7 @@ impl Backend for Watched<Arc<dyn Backend>> {
 }
 
 impl Locks for Watched<Arc<dyn Backend>> {
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
         (self.look)();
         self.inner.lock(wait)
     }
@@ -309,7 +309,7 @@ impl ReadAt for Watched<Box<dyn ReadAt>> {
         self.inner.len()
     }
 
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         (self.look)();
         self.inner.read_at(offset, buf)
     }

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use kiln_store::{
-    Append, Backend, Extensions, LogFile, Logs, MemoryBackend, Operation, ReadAt, StoreError,
+    Append, Backend, Extensions, LogFile, Logs, MemoryBackend, Operation, ReadAt, Result,
+    StoreError,
 };
 
 /// Health of a disk; everything can change while it is used.
@@ -121,12 +122,12 @@ impl SimDisk {
 impl Backend for SimDisk {
     kiln_store::forward_backend!(memory: place capabilities list rename remove);
 
-    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         let inner = self.memory.open(name)?;
         Ok(Box::new(SimFile { inner, health: Arc::clone(&self.health), name: name.to_owned() }))
     }
 
-    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
         let inner = self.memory.append(name, at)?;
         Ok(Box::new(SimFile { inner, health: Arc::clone(&self.health), name: name.to_owned() }))
     }
@@ -137,7 +138,7 @@ impl Backend for SimDisk {
 }
 
 impl Logs for SimDisk {
-    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>, StoreError> {
+    fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>> {
         if self.health.take(size) < size {
             return Err(full(name));
         }
@@ -145,7 +146,7 @@ impl Logs for SimDisk {
         Ok(Box::new(SimFile { inner, health: Arc::clone(&self.health), name: name.to_owned() }))
     }
 
-    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<(), StoreError> {
+    fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()> {
         self.memory.close_log(name, to, force)
     }
 }
@@ -166,7 +167,7 @@ impl ReadAt for SimFile<Box<dyn ReadAt>> {
         self.inner.len()
     }
 
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let from = self.health.misdirect(offset, self.inner.len().saturating_sub(buf.len() as u64));
         self.inner.read_at(from, buf)?;
         self.health.distort(buf);
@@ -175,7 +176,7 @@ impl ReadAt for SimFile<Box<dyn ReadAt>> {
 }
 
 impl Append for SimFile<Box<dyn Append>> {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
         let fits = self.health.take(bytes.len() as u64);
         self.inner.append(&bytes[..fits as usize])?;
         if fits < bytes.len() as u64 { Err(full(&self.name)) } else { Ok(()) }
@@ -185,7 +186,7 @@ impl Append for SimFile<Box<dyn Append>> {
         self.inner.len()
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
+    fn sync(&mut self) -> Result<()> {
         if self.health.lies() { Ok(()) } else { self.inner.sync() }
     }
 }
@@ -195,11 +196,11 @@ impl LogFile for SimFile<Box<dyn LogFile>> {
         self.inner.len()
     }
 
-    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()> {
         self.inner.write_at(offset, bytes)
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
+    fn sync(&mut self) -> Result<()> {
         self.inner.sync()
     }
 }

@@ -12,7 +12,7 @@ use kiln_pool::{
 };
 use kiln_recovery::sim::{Client, Cluster, Random};
 use kiln_recovery::{HelpingAgents, PoolRecovered, PoolRecovery, RecoverOptions, RecoveryError};
-use kiln_store::{Backend, MemoryBackend, StoreError};
+use kiln_store::{Backend, MemoryBackend, Result, StoreError};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 use crate::scenario::{Scenario, USERS, WRITERS, millis};
@@ -536,7 +536,7 @@ pub fn host_of(node: &NodeConfig) -> usize {
     node.id[1..].parse().unwrap()
 }
 
-pub fn open_node(network: &Network, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
+pub fn open_node(network: &Network, node: &NodeConfig) -> Result<Arc<dyn Backend>> {
     let address = node
         .url
         .parse()

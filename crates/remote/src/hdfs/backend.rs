@@ -5,7 +5,7 @@ use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 use crate::{LOCK, lock_now_or, lock_within};
 use kiln_store::{
     Append, Backend, Capabilities, Capability, CreateNew, Extensions, Locality, Located, Location,
-    LockAttempt, Locks, Operation, PlaceInfo, ReadAt, StoreError, WriteLock, check_name,
+    LockAttempt, Locks, Operation, PlaceInfo, ReadAt, Result, WriteLock, check_name,
 };
 
 use crate::{
@@ -25,23 +25,23 @@ impl FolderBackend {
     ///
     /// # Errors
     /// [`StoreError::BadPlace`]: it is not written as it should be.
-    pub fn open(place: &Location<'_>) -> Result<FolderBackend, StoreError> {
+    pub fn open(place: &Location<'_>) -> Result<FolderBackend> {
         FolderBackend::with(place, false)
     }
 
     /// As [`FolderBackend::open`], to serve it to others: a lock that was given back is kept for a
     /// moment.
-    pub fn open_to_serve(place: &Location<'_>) -> Result<FolderBackend, StoreError> {
+    pub fn open_to_serve(place: &Location<'_>) -> Result<FolderBackend> {
         FolderBackend::with(place, true)
     }
 
-    fn with(place: &Location<'_>, serves: bool) -> Result<FolderBackend, StoreError> {
+    fn with(place: &Location<'_>, serves: bool) -> Result<FolderBackend> {
         let client = Arc::new(Client::new(Place::of(place)?));
         let locks = PlaceLock::new(Arc::clone(&client), serves);
         Ok(FolderBackend { client, locks })
     }
 
-    fn renamed(&self, from: &str, to: &str, over: bool) -> Result<(), StoreError> {
+    fn renamed(&self, from: &str, to: &str, over: bool) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
         self.client.check_fence()?;
@@ -63,7 +63,7 @@ impl Backend for FolderBackend {
         Capabilities::FILES.and(&[Capability::CreateIfAbsent, Capability::Durable])
     }
 
-    fn list(&self) -> Result<Vec<String>, StoreError> {
+    fn list(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         self.each_name(&mut |name| {
             names.push(name.to_owned());
@@ -73,10 +73,7 @@ impl Backend for FolderBackend {
         Ok(names)
     }
 
-    fn each_name(
-        &self,
-        see: &mut dyn FnMut(&str) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         let mut after = String::new();
         loop {
             let (page, more) = self.client.page(&after)?;
@@ -95,12 +92,12 @@ impl Backend for FolderBackend {
         }
     }
 
-    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         check_name(name)?;
         Ok(Box::new(File::open(&self.client, name)?))
     }
 
-    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>, StoreError> {
+    fn append(&self, name: &str, at: u64) -> Result<Box<dyn Append>> {
         check_name(name)?;
         match at {
             0 => Ok(Box::new(Writer::new(&self.client, name))),
@@ -108,11 +105,11 @@ impl Backend for FolderBackend {
         }
     }
 
-    fn rename(&self, from: &str, to: &str) -> Result<(), StoreError> {
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
         self.renamed(from, to, true)
     }
 
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
+    fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
         self.client.check_fence()?;
         self.client.delete(name, &self.client.path(name))
@@ -130,17 +127,17 @@ impl Backend for FolderBackend {
 }
 
 impl CreateNew for FolderBackend {
-    fn rename_new(&self, from: &str, to: &str) -> Result<(), StoreError> {
+    fn rename_new(&self, from: &str, to: &str) -> Result<()> {
         self.renamed(from, to, false)
     }
 }
 
 impl Locks for FolderBackend {
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
         lock_now_or(wait, || Ok(self.locks.acquire()?.map(WriteLock::on)))
     }
 
-    fn lock_within(&self, time: Duration) -> Result<LockAttempt, StoreError> {
+    fn lock_within(&self, time: Duration) -> Result<LockAttempt> {
         lock_within(self, time)
     }
 
@@ -150,12 +147,12 @@ impl Locks for FolderBackend {
 }
 
 impl Locality for FolderBackend {
-    fn locality(&self, name: &str) -> Result<Located, StoreError> {
+    fn locality(&self, name: &str) -> Result<Located> {
         check_name(name)?;
         moved::locality(&self.client, name)
     }
 
-    fn copy_local(&self, from: &str, to: &str) -> Result<(), StoreError> {
+    fn copy_local(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
         moved::copy_local(&self.client, from, to)
@@ -163,7 +160,7 @@ impl Locality for FolderBackend {
 }
 
 impl PlaceInfo for FolderBackend {
-    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
+    fn modified(&self, name: &str) -> Result<Option<u64>> {
         check_name(name)?;
         let path = self.client.path(name);
         let status = self.client.status(Operation::Open, name, &path)?;

@@ -2,7 +2,7 @@
 
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path};
 
-use kiln_store::{Operation, StoreError};
+use kiln_store::{Operation, Result};
 use serde::Deserialize;
 
 use crate::hdfs::client::{Ask, Client};
@@ -73,12 +73,7 @@ impl Located {
 
 impl Client {
     /// The blocks of a file.
-    pub(crate) fn blocks(
-        &self,
-        op: Operation,
-        name: &str,
-        path: &str,
-    ) -> Result<Located, StoreError> {
+    pub(crate) fn blocks(&self, op: Operation, name: &str, path: &str) -> Result<Located> {
         let action = "GET_BLOCK_LOCATIONS";
         let ask = Ask { op, name, method: "GET", path, action, query: &[] };
         let reply = self.ask(&ask, |_| false)?;
@@ -127,7 +122,7 @@ impl Local {
         name: &str,
         path: &str,
         status: &Status,
-    ) -> Result<Option<Local>, StoreError> {
+    ) -> Result<Option<Local>> {
         let (Some(folder), Some(server)) = (&client.place.blocks, &client.place.datanode) else {
             return Ok(None);
         };

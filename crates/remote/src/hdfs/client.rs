@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use std::{env, io, sync::OnceLock};
 
 use crate::{Fenced, Tries, agent, encoded, fill, io_error};
-use kiln_store::{Operation, StoreError};
+use kiln_store::{Operation, Result, StoreError};
 use parking_lot::Mutex;
 use ureq::http::{Request, Response};
 use ureq::{Agent, AsSendBody};
@@ -101,11 +101,7 @@ impl Client {
 
     /// Asks the NameNode until it answers, or the time is over. An answer that is no success is an
     /// error, but for those that `accept` takes. Where there are two, a try is one of each.
-    pub(crate) fn ask(
-        &self,
-        ask: &Ask<'_>,
-        accept: impl Fn(&Reply) -> bool,
-    ) -> Result<Reply, StoreError> {
+    pub(crate) fn ask(&self, ask: &Ask<'_>, accept: impl Fn(&Reply) -> bool) -> Result<Reply> {
         let (mut tries, mut tried, mut switched) = (self.tries(), false, false);
         loop {
             let other = self.failed_over.load(Ordering::Relaxed);
@@ -225,7 +221,7 @@ impl Client {
     }
 
     /// Refuses to write if a lock was held and may be lost.
-    pub(crate) fn check_fence(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_fence(&self) -> Result<()> {
         self.fence.check(&self.place.text)
     }
 }

@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said};
-use kiln_store::{Operation, ReadAt, StoreError};
+use kiln_store::{Operation, ReadAt, Result};
 use parking_lot::{Condvar, Mutex};
 
 use crate::hdfs::operations::{Status, by_id};
@@ -84,7 +84,7 @@ impl PlaceLock {
     }
 
     /// Tries to get the lock; `None`: somebody else has it.
-    pub(crate) fn acquire(self: &Arc<PlaceLock>) -> Result<Option<Guard>, StoreError> {
+    pub(crate) fn acquire(self: &Arc<PlaceLock>) -> Result<Option<Guard>> {
         let idle = {
             let mut turn = self.turn.lock();
             if turn.taken {
@@ -119,7 +119,7 @@ impl PlaceLock {
     }
 
     /// Asks HDFS for it.
-    fn ask(self: &Arc<PlaceLock>) -> Result<Option<Arc<Lease>>, StoreError> {
+    fn ask(self: &Arc<PlaceLock>) -> Result<Option<Arc<Lease>>> {
         let (client, seen) = (&self.client, &self.seen);
         for _ in 0..2 {
             let sent = Instant::now();
@@ -183,7 +183,7 @@ impl Drop for Guard {
 }
 
 /// From now on the lock is kept by a thread.
-fn begin(locks: &Arc<PlaceLock>, status: &Status, sent: Instant) -> Result<Arc<Lease>, StoreError> {
+fn begin(locks: &Arc<PlaceLock>, status: &Status, sent: Instant) -> Result<Arc<Lease>> {
     let client = &locks.client;
     let lease = Arc::new(Lease {
         client: Arc::clone(client),

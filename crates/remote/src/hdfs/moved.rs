@@ -3,20 +3,20 @@
 
 use std::sync::Arc;
 
-use kiln_store::{Append, Located, Operation, ReadAt, StoreError, checksum};
+use kiln_store::{Append, Located, Operation, ReadAt, Result, checksum};
 
 use crate::hdfs::write::{SMALL, Writer};
 use crate::{hdfs::client::Client, hdfs::read::File};
 
 /// Returns the place of a file.
-pub(crate) fn locality(client: &Client, name: &str) -> Result<Located, StoreError> {
+pub(crate) fn locality(client: &Client, name: &str) -> Result<Located> {
     let Some(server) = &client.place.datanode else { return Ok(Located::Unmanaged) };
     let located = client.blocks(Operation::Open, name, &client.path(name))?;
     Ok(located.elsewhere(server).map_or(Located::Here, Located::Away))
 }
 
 /// Writes a file anew on the place's DataNode, under another name, and reads it back from there.
-pub(crate) fn copy_local(client: &Arc<Client>, from: &str, to: &str) -> Result<(), StoreError> {
+pub(crate) fn copy_local(client: &Arc<Client>, from: &str, to: &str) -> Result<()> {
     let file = File::open(client, from)?;
     let copy = || {
         let (mut writer, mut sums) = (Writer::new(client, to), Vec::new());
@@ -43,10 +43,7 @@ pub(crate) fn copy_local(client: &Arc<Client>, from: &str, to: &str) -> Result<(
 }
 
 /// Reads a file from its beginning, in pieces of at most [`SMALL`] bytes.
-fn each_piece(
-    file: &File,
-    see: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
+fn each_piece(file: &File, see: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let (mut at, mut piece) = (0, vec![0; SMALL]);
     while at < file.len() {
         let now = (file.len() - at).min(SMALL as u64) as usize;

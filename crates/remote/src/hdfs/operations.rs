@@ -1,7 +1,7 @@
 //! Operations of a NameNode alone: each a request or two.
 
 use crate::random;
-use kiln_store::{Operation, StoreError};
+use kiln_store::{Operation, Result, StoreError};
 use serde::Deserialize;
 
 use crate::hdfs::client::{Ask, Client};
@@ -79,19 +79,14 @@ impl Client {
         op: Operation,
         name: &str,
         reply: &'a Reply,
-    ) -> Result<T, StoreError> {
+    ) -> Result<T> {
         serde_json::from_str(&reply.text).map_err(|error| {
             self.fail(op, name, &format!("the NameNode's answer cannot be read: {error}"))
         })
     }
 
     /// Returns the status of a file by its path.
-    pub(crate) fn status(
-        &self,
-        op: Operation,
-        name: &str,
-        path: &str,
-    ) -> Result<Status, StoreError> {
+    pub(crate) fn status(&self, op: Operation, name: &str, path: &str) -> Result<Status> {
         let action = "GETFILESTATUS";
         let ask = Ask { op, name, method: "GET", path, action, query: &[] };
         let reply = self.ask(&ask, |_| false)?;
@@ -110,14 +105,14 @@ impl Client {
     }
 
     /// Removes a file; one that is absent is success.
-    pub(crate) fn delete(&self, name: &str, path: &str) -> Result<(), StoreError> {
+    pub(crate) fn delete(&self, name: &str, path: &str) -> Result<()> {
         let (op, action) = (Operation::Remove, "DELETE");
         let ask = Ask { op, name, method: "DELETE", path, action, query: &[] };
         self.ask(&ask, absent).map(drop)
     }
 
     /// Gives a file another name, over what has it or only where nothing has.
-    pub(crate) fn rename(&self, from: &str, to: &str, over: bool) -> Result<(), StoreError> {
+    pub(crate) fn rename(&self, from: &str, to: &str, over: bool) -> Result<()> {
         let (op, action, path) = (Operation::Rename, "RENAME", self.path(from));
         let destination = self.path(to);
         let how = if over { "OVERWRITE" } else { "NONE" };
@@ -132,7 +127,7 @@ impl Client {
     }
 
     /// Sets a file's time of modification, in ms since 1970; whether the file was there.
-    pub(crate) fn touch(&self, name: &str, path: &str, time: u64) -> Result<bool, StoreError> {
+    pub(crate) fn touch(&self, name: &str, path: &str, time: u64) -> Result<bool> {
         let (op, action, time) = (Operation::Lock, "SETTIMES", time.to_string());
         let query = [("modificationtime", &time[..])];
         let ask = Ask { op, name, method: "PUT", path, action, query: &query };
@@ -140,7 +135,7 @@ impl Client {
     }
 
     /// Appends a whole file to another one, atomically; it is gone afterwards.
-    pub(crate) fn concat(&self, name: &str, more: &str) -> Result<(), StoreError> {
+    pub(crate) fn concat(&self, name: &str, more: &str) -> Result<()> {
         let (op, action, path) = (Operation::Write, "CONCAT", self.path(name));
         let sources = self.path(more);
         let query = [("sources", &sources[..])];
@@ -154,7 +149,7 @@ impl Client {
     }
 
     /// Cuts a file; `false`: it is being done.
-    pub(crate) fn truncate(&self, name: &str, length: u64) -> Result<bool, StoreError> {
+    pub(crate) fn truncate(&self, name: &str, length: u64) -> Result<bool> {
         let (op, action, path) = (Operation::Cut, "TRUNCATE", self.path(name));
         let length = length.to_string();
         let query = [("newlength", &length[..])];

@@ -3,7 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use crate::{is_plain_path, options, patience};
-use kiln_store::{Location, StoreError};
+use kiln_store::{Location, Result};
 
 /// Default port of HTTP of a NameNode.
 const NAMENODE_PORT: u16 = 9870;
@@ -59,7 +59,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn of(location: &Location<'_>) -> Result<Place, StoreError> {
+    pub(crate) fn of(location: &Location<'_>) -> Result<Place> {
         let text = location.rest.to_str().ok_or_else(|| location.bad("it is not UTF-8"))?;
         let (rest, query) = text.split_once('?').unwrap_or((text, ""));
         let (server, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -124,7 +124,7 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn place(text: &str) -> Result<Place, StoreError> {
+    fn place(text: &str) -> Result<Place> {
         Place::of(&Location::of(text.as_ref()))
     }
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
-use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag, in_parallel};
+use kiln_store::{BatchRead, Operation, ReadAt, Result, StoreError, Tag, in_parallel};
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::hdfs::client::{Ask, Client};
@@ -29,7 +29,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub(crate) fn open(client: &Arc<Client>, name: &str) -> Result<File, StoreError> {
+    pub(crate) fn open(client: &Arc<Client>, name: &str) -> Result<File> {
         let status = client.status(Operation::Open, name, &client.path(name))?;
         if !status.is_file() {
             let why = io::Error::new(io::ErrorKind::NotFound, "it is a folder");
@@ -45,7 +45,7 @@ impl File {
     }
 
     /// Its blocks on this machine. What HDFS moved elsewhere is read from there.
-    fn local(&self) -> Result<Option<&Local>, StoreError> {
+    fn local(&self) -> Result<Option<&Local>> {
         if let Some(local) = self.local.get() {
             return Ok(local.as_ref());
         }
@@ -57,7 +57,7 @@ impl File {
         Ok(self.local.get_or_init(|| local).as_ref())
     }
 
-    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let need = offset.saturating_add(buf.len() as u64);
         let have = self.status.length;
         if need > have {
@@ -149,12 +149,12 @@ impl ReadAt for File {
         self.status.length
     }
 
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.read(offset, buf)
     }
 
     /// Ranges stay as they are, a request each: never is more asked for.
-    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<(), StoreError> {
+    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<()> {
         if self.local()?.is_some() {
             return reads.iter_mut().try_for_each(|read| self.read(read.offset, read.buf));
         }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{io, sync::Arc, thread};
 
 use crate::{LOCK, Progress};
-use kiln_store::{Append, Operation, ReadAt, StoreError};
+use kiln_store::{Append, Operation, ReadAt, Result, StoreError};
 
 use crate::hdfs::client::{Ask, Client};
 use crate::hdfs::operations::{Status, passing_name};
@@ -60,11 +60,7 @@ fn is_written_anew(have: u64, more: u64) -> bool {
 
 /// Returns the URL that the NameNode redirects a write to; on the place's DataNode, where it has
 /// one.
-fn target(
-    client: &Client,
-    name: &str,
-    query: &[(&'static str, &str)],
-) -> Result<String, StoreError> {
+fn target(client: &Client, name: &str, query: &[(&'static str, &str)]) -> Result<String> {
     let (op, action, path) = (Operation::Create, "CREATE", client.path(name));
     let ask = Ask { op, name, method: "PUT", path: &path, action, query };
     let reply = client.ask(&ask, |_| false)?;
@@ -80,7 +76,7 @@ fn target(
 
 /// Refuses a file that is not where it should be, and removes it. A lock does its work wherever
 /// it is.
-fn check_place(client: &Client, name: &str) -> Result<(), StoreError> {
+fn check_place(client: &Client, name: &str) -> Result<()> {
     let Some(server) = client.place.datanode.as_ref().filter(|_| name != LOCK) else {
         return Ok(());
     };
@@ -97,7 +93,7 @@ fn check_place(client: &Client, name: &str) -> Result<(), StoreError> {
 }
 
 /// Writes a small file, over what has the name or only where nothing has.
-pub(crate) fn put(client: &Client, name: &str, bytes: &[u8], new: bool) -> Result<(), StoreError> {
+pub(crate) fn put(client: &Client, name: &str, bytes: &[u8], new: bool) -> Result<()> {
     let op = Operation::Complete;
     let (mut tries, mut unanswered) = (client.tries(), false);
     loop {
@@ -160,7 +156,7 @@ impl Writer {
     }
 
     /// Goes on with a file at a length, which it is cut to if it is longer.
-    pub(crate) fn resume(client: &Arc<Client>, name: &str, at: u64) -> Result<Writer, StoreError> {
+    pub(crate) fn resume(client: &Arc<Client>, name: &str, at: u64) -> Result<Writer> {
         let found = match client.status(Operation::Create, name, &client.path(name)) {
             Ok(status) => Some(status),
             Err(error) if error.is_not_found() => None,
@@ -182,7 +178,7 @@ impl Writer {
     }
 
     /// Cuts what was found to the length that there should be.
-    fn cut(&self) -> Result<(), StoreError> {
+    fn cut(&self) -> Result<()> {
         let (client, name, at) = (&self.client, &self.name, self.len);
         if at <= SHORT
             && let Some(bytes) = self.before(at)?
@@ -205,7 +201,7 @@ impl Writer {
 
     /// The first so many bytes of the file; `None`: it is not as it was found, or as long as what
     /// was written, so somebody else is at work on it.
-    fn before(&self, len: u64) -> Result<Option<Vec<u8>>, StoreError> {
+    fn before(&self, len: u64) -> Result<Option<Vec<u8>>> {
         let file = match &self.found {
             Some(found) => File::of(&self.client, &self.name, found.clone()),
             None => File::open(&self.client, &self.name)?,
@@ -219,7 +215,7 @@ impl Writer {
     }
 
     /// Puts a file with these bytes in the place of the one that is there.
-    fn replace(&self, bytes: &[u8]) -> Result<(), StoreError> {
+    fn replace(&self, bytes: &[u8]) -> Result<()> {
         let passing = passing_name();
         put(&self.client, &passing, bytes, false)?;
         self.client.rename(&passing, &self.name, true)
@@ -229,8 +225,8 @@ impl Writer {
     fn step(
         &mut self,
         op: &'static str,
-        act: impl FnOnce(&mut Writer) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+        act: impl FnOnce(&mut Writer) -> Result<()>,
+    ) -> Result<()> {
         self.state.begin_step(op, &self.name)?;
         act(self)?;
         self.state = Progress::Open;
@@ -242,7 +238,7 @@ impl Writer {
         if self.made { passing_name() } else { self.name.clone() }
     }
 
-    fn add(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+    fn add(&mut self, bytes: &[u8]) -> Result<()> {
         self.len += bytes.len() as u64;
         self.buffer.extend_from_slice(bytes);
         let most = if self.stream.is_some() { PIECE } else { SMALL + 1 };
@@ -266,7 +262,7 @@ impl Writer {
     }
 
     /// Has all that was written in the file, on disk.
-    fn flush(&mut self) -> Result<(), StoreError> {
+    fn flush(&mut self) -> Result<()> {
         let bytes = std::mem::take(&mut self.buffer);
         if self.made && self.stream.is_none() && bytes.is_empty() {
             return Ok(());
@@ -305,7 +301,7 @@ impl Writer {
         Ok(())
     }
 
-    fn answered(&self, end: io::Result<Reply>) -> Result<(), StoreError> {
+    fn answered(&self, end: io::Result<Reply>) -> Result<()> {
         let (client, op) = (&self.client, Operation::Write);
         match end {
             Ok(reply) if reply.is_success() => Ok(()),
@@ -316,7 +312,7 @@ impl Writer {
 }
 
 impl Append for Writer {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.step("append", |writer| bytes.chunks(PIECE).try_for_each(|piece| writer.add(piece)))
     }
 
@@ -324,11 +320,11 @@ impl Append for Writer {
         self.len
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
+    fn sync(&mut self) -> Result<()> {
         self.step("sync", Writer::flush)
     }
 
-    fn complete(&mut self) -> Result<(), StoreError> {
+    fn complete(&mut self) -> Result<()> {
         self.step("complete", Writer::flush)?;
         self.state = Progress::Done;
         Ok(())

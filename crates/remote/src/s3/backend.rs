@@ -6,8 +6,8 @@ use std::{sync::atomic::Ordering, time::Duration};
 use crate::{LOCK, encoded, lock_now_or, lock_within, random};
 use kiln_store::{
     Append, Backend, Capabilities, Capability, Existing, Extensions, Location, LockAttempt, Locks,
-    NewFile, Objects, Operation, PlaceInfo, ReadAt, SERVED_BY, StagedBackend, StoreError, Upload,
-    WriteLock, check_name,
+    NewFile, Objects, Operation, PlaceInfo, ReadAt, Result, SERVED_BY, StagedBackend, StoreError,
+    Upload, WriteLock, check_name,
 };
 use parking_lot::Mutex;
 use rusty_s3::{S3Action, actions::ListObjectsV2};
@@ -44,7 +44,7 @@ impl BucketBackend {
     ///
     /// # Errors
     /// [`StoreError::BadPlace`]: it is not written as it should be, or there are no credentials.
-    pub fn open(place: &Location<'_>) -> Result<BucketBackend, StoreError> {
+    pub fn open(place: &Location<'_>) -> Result<BucketBackend> {
         let found = Place::of(place)?;
         let access = access(&found).map_err(|why| place.bad(&why))?;
         BucketBackend::by(place, found, access)
@@ -58,13 +58,13 @@ impl BucketBackend {
         place: &Location<'_>,
         key: &str,
         secret: &str,
-    ) -> Result<BucketBackend, StoreError> {
+    ) -> Result<BucketBackend> {
         let found = Place::of(place)?;
         let access = with_credentials(&found, rusty_s3::Credentials::new(key, secret));
         BucketBackend::by(place, found, access)
     }
 
-    fn by(place: &Location<'_>, found: Place, access: Access) -> Result<BucketBackend, StoreError> {
+    fn by(place: &Location<'_>, found: Place, access: Access) -> Result<BucketBackend> {
         let client = Client::new(found, access).map_err(|why| place.bad(&why))?;
         Ok(BucketBackend { client: Arc::new(client), shared: Arc::default(), for_agent: false })
     }
@@ -76,7 +76,7 @@ impl BucketBackend {
     }
 
     /// Refuses to write beside an agent, whose clients would not be told.
-    fn check_unserved(&self) -> Result<(), StoreError> {
+    fn check_unserved(&self) -> Result<()> {
         if self.for_agent {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl BucketBackend {
     /// Makes sure that the server heeds conditions (one that does not would let two writers replace
     /// each other's files) and that nobody serves the place. Asked once, before the first write
     /// that relies on it.
-    fn check_conditions(&self, what: &str) -> Result<(), StoreError> {
+    fn check_conditions(&self, what: &str) -> Result<()> {
         let heeded = match self.shared.conditional.get() {
             Some(heeded) => *heeded,
             None => {
@@ -113,7 +113,7 @@ impl BucketBackend {
     }
 
     /// Tries with an object of its own, and removes it.
-    fn heeds_conditions(&self) -> Result<bool, StoreError> {
+    fn heeds_conditions(&self) -> Result<bool> {
         let name = format!("{PROBE}-{:016x}", random());
         let put = |existing, bytes: &[u8]| Put::new(&self.client, &name, existing).put(bytes);
         let first = put(Existing::Keep, b"first");
@@ -129,7 +129,7 @@ impl BucketBackend {
     }
 
     /// Shows all names, page by page.
-    fn names(&self, see: &mut dyn FnMut(&str) -> Result<(), StoreError>) -> Result<(), StoreError> {
+    fn names(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         let client = &self.client;
         let bad =
             |why: &str| client.error(Operation::List, "", std::io::Error::other(why.to_owned()));
@@ -161,7 +161,7 @@ impl BucketBackend {
     }
 
     /// Copies a long object in parts.
-    fn copy_parts(&self, from: &str, to: &str, source: &str) -> Result<(), StoreError> {
+    fn copy_parts(&self, from: &str, to: &str, source: &str) -> Result<()> {
         let client = &self.client;
         let len = head(client, Operation::Open, from)?.length.unwrap_or(0);
         let mut put = Put::new(&self.client, to, Existing::Replace);
@@ -184,7 +184,7 @@ impl Backend for BucketBackend {
         Capabilities::OBJECTS.and(&[Capability::Durable])
     }
 
-    fn list(&self) -> Result<Vec<String>, StoreError> {
+    fn list(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         self.names(&mut |name| {
             names.push(name.to_owned());
@@ -195,19 +195,16 @@ impl Backend for BucketBackend {
         Ok(names)
     }
 
-    fn each_name(
-        &self,
-        see: &mut dyn FnMut(&str) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         self.names(see)
     }
 
-    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>, StoreError> {
+    fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
         check_name(name)?;
         Ok(Box::new(Object::open(&self.client, name)?))
     }
 
-    fn remove(&self, name: &str) -> Result<(), StoreError> {
+    fn remove(&self, name: &str) -> Result<()> {
         check_name(name)?;
         self.client.check_fence()?;
         self.client.delete(name)
@@ -224,7 +221,7 @@ impl Backend for BucketBackend {
 }
 
 impl Objects for BucketBackend {
-    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>, StoreError> {
+    fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>> {
         check_name(file.name)?;
         if file.existing != Existing::Replace {
             self.check_conditions(&format!("a new file {:?}", file.name))?;
@@ -232,12 +229,12 @@ impl Objects for BucketBackend {
         Ok(Box::new(Put::new(&self.client, file.name, file.existing)))
     }
 
-    fn write_once(&self, name: &str) -> Result<Box<dyn Append>, StoreError> {
+    fn write_once(&self, name: &str) -> Result<Box<dyn Append>> {
         check_name(name)?;
         Ok(Box::new(Put::new(&self.client, name, Existing::Replace)))
     }
 
-    fn copy(&self, from: &str, to: &str) -> Result<(), StoreError> {
+    fn copy(&self, from: &str, to: &str) -> Result<()> {
         check_name(from)?;
         check_name(to)?;
         self.client.check_fence()?;
@@ -263,7 +260,7 @@ impl Objects for BucketBackend {
 }
 
 impl Locks for BucketBackend {
-    fn lock(&self, wait: bool) -> Result<Option<WriteLock>, StoreError> {
+    fn lock(&self, wait: bool) -> Result<Option<WriteLock>> {
         self.check_conditions("keeping other writers out")?;
         lock_now_or(wait, || {
             let Some(guard) = Lease::acquire(&self.client, &self.shared.seen)? else {
@@ -277,7 +274,7 @@ impl Locks for BucketBackend {
         })
     }
 
-    fn lock_within(&self, time: Duration) -> Result<LockAttempt, StoreError> {
+    fn lock_within(&self, time: Duration) -> Result<LockAttempt> {
         lock_within(self, time)
     }
 
@@ -287,7 +284,7 @@ impl Locks for BucketBackend {
 }
 
 impl PlaceInfo for BucketBackend {
-    fn modified(&self, name: &str) -> Result<Option<u64>, StoreError> {
+    fn modified(&self, name: &str) -> Result<Option<u64>> {
         check_name(name)?;
         let reply = head(&self.client, Operation::Open, name)?;
         Ok(reply.modified.and_then(|text| milliseconds(&text)))

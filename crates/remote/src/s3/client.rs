@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{io, sync::OnceLock, time::Duration};
 
 use crate::{Fenced, Tries, agent, fill, io_error, length};
-use kiln_store::{Operation, StoreError};
+use kiln_store::{Operation, Result, StoreError};
 use rusty_s3::{Bucket, Credentials, Method, S3Action, UrlStyle};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request, Response};
@@ -96,7 +96,7 @@ impl Client {
         action: &A,
         mut into: Option<&mut [u8]>,
         accept: impl Fn(&Reply) -> bool,
-    ) -> Result<Reply, StoreError> {
+    ) -> Result<Reply> {
         let (mut tries, mut tried) = (Tries::new(self.place.patience), false);
         loop {
             let end = self.once::<A>(ask, action.sign(SIGNED_FOR).as_str(), into.as_deref_mut());
@@ -125,7 +125,7 @@ impl Client {
     }
 
     /// Removes an object.
-    pub(crate) fn delete(&self, name: &str) -> Result<(), StoreError> {
+    pub(crate) fn delete(&self, name: &str) -> Result<()> {
         let key = self.key(name);
         let action = self.bucket.delete_object(self.credentials(), &key);
         let absent = |reply: &Reply| reply.status == 404 && !reply.lacks_bucket();
@@ -133,7 +133,7 @@ impl Client {
     }
 
     /// Refuses to write if a lock was held and may be lost.
-    pub(crate) fn check_fence(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_fence(&self) -> Result<()> {
         self.fence.check(&self.place.text)
     }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use std::{sync::Arc, thread};
 
 use crate::{Fence, LEASE, LOCK, MAX_LOCK, RENEW, holder, holder_said, random};
-use kiln_store::{Capability, Existing, Operation, ReadAt, StoreError, Tag};
+use kiln_store::{Capability, Existing, Operation, ReadAt, Result, StoreError, Tag};
 use parking_lot::{Condvar, Mutex};
 
 use crate::{s3::client::Client, s3::read::Object, s3::upload::Put};
@@ -45,10 +45,7 @@ pub(crate) struct Guard(Arc<Lease>);
 
 impl Lease {
     /// Tries to get the lock; `None`: somebody else has it.
-    pub(crate) fn acquire(
-        client: &Arc<Client>,
-        seen: &Mutex<Seen>,
-    ) -> Result<Option<Guard>, StoreError> {
+    pub(crate) fn acquire(client: &Arc<Client>, seen: &Mutex<Seen>) -> Result<Option<Guard>> {
         let id = format!("{:016x}{:016x}", random(), random());
         let state = Mutex::new(LeaseState { count: 0, tag: None, released: false });
         let (client, fence) = (Arc::clone(client), Arc::new(Fence::new(Instant::now())));
@@ -73,7 +70,7 @@ impl Lease {
     }
 
     /// From now on the lock is kept by a thread.
-    fn begin(self) -> Result<Guard, StoreError> {
+    fn begin(self) -> Result<Guard> {
         let lease = Arc::new(self);
         let guard = Guard(Arc::clone(&lease));
         let thread = thread::Builder::new().name("kiln-s3-lease".into());
@@ -84,7 +81,7 @@ impl Lease {
     }
 
     /// Writes it, and notes what its server calls it.
-    fn write(&self, existing: Existing) -> Result<(), StoreError> {
+    fn write(&self, existing: Existing) -> Result<()> {
         let before = Instant::now();
         let count = self.state.lock().count + 1;
         let holder = holder();
@@ -137,7 +134,7 @@ enum Held {
     Yes,
 }
 
-fn gone(client: &Arc<Client>, seen: &Mutex<Seen>) -> Result<Held, StoreError> {
+fn gone(client: &Arc<Client>, seen: &Mutex<Seen>) -> Result<Held> {
     let object = match Object::open(client, LOCK) {
         Ok(object) => object,
         Err(error) if error.is_not_found() => return Ok(Held::No),

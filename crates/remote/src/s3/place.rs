@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{is_plain_path, options, patience};
-use kiln_store::{Location, StoreError};
+use kiln_store::{Location, Result};
 
 /// Longest prefix in bytes: with the longest file name a key stays within the 1024 of S3.
 const MAX_PREFIX: usize = 700;
@@ -26,7 +26,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn of(location: &Location<'_>) -> Result<Place, StoreError> {
+    pub(crate) fn of(location: &Location<'_>) -> Result<Place> {
         let text = location.rest.to_str().ok_or_else(|| location.bad("it is not UTF-8"))?;
         let (path, query) = text.split_once('?').unwrap_or((text, ""));
         let (bucket, prefix) = path.split_once('/').unwrap_or((path, ""));
@@ -77,7 +77,7 @@ impl Place {
 mod tests {
     use super::*;
 
-    fn place(text: &str) -> Result<Place, StoreError> {
+    fn place(text: &str) -> Result<Place> {
         Place::of(&Location::of(text.as_ref()))
     }
 

@@ -2,7 +2,7 @@
 
 use std::{io, sync::Arc};
 
-use kiln_store::{BatchRead, Operation, ReadAt, StoreError, Tag, in_parallel};
+use kiln_store::{BatchRead, Operation, ReadAt, Result, StoreError, Tag, in_parallel};
 
 use crate::s3::client::{Ask, Client};
 use crate::s3::reply::Reply;
@@ -19,7 +19,7 @@ pub(crate) struct Object {
 }
 
 impl Object {
-    pub(crate) fn open(client: &Arc<Client>, name: &str) -> Result<Object, StoreError> {
+    pub(crate) fn open(client: &Arc<Client>, name: &str) -> Result<Object> {
         let reply = head(client, Operation::Open, name)?;
         let missing = || io::Error::other("the server does not tell the object's length");
         let len = reply.length.ok_or_else(|| client.error(Operation::Open, name, missing()))?;
@@ -27,7 +27,7 @@ impl Object {
         Ok(Object { client, name, len, tag: reply.tag })
     }
 
-    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         let len = buf.len() as u64;
         let end = offset.checked_add(len).filter(|end| *end <= self.len).ok_or_else(|| {
             StoreError::Truncated {
@@ -65,7 +65,7 @@ impl Object {
 }
 
 /// Asks for the properties of an object.
-pub(crate) fn head(client: &Client, op: Operation, name: &str) -> Result<Reply, StoreError> {
+pub(crate) fn head(client: &Client, op: Operation, name: &str) -> Result<Reply> {
     let key = client.key(name);
     let action = client.bucket.head_object(client.credentials(), &key);
     client.send(&Ask::new(op, name), &action, None, |_| false)
@@ -76,12 +76,12 @@ impl ReadAt for Object {
         self.len
     }
 
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.read(offset, buf)
     }
 
     /// Ranges stay as they are, a request each: never is more asked for.
-    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<(), StoreError> {
+    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<()> {
         let read = |_, read: &mut BatchRead<'_>| self.read(read.offset, read.buf);
         in_parallel(AT_ONCE, reads.iter_mut().collect(), read).map(drop)
     }

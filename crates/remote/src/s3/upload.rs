@@ -4,7 +4,7 @@
 use std::{io, ops::Range, sync::Arc};
 
 use crate::{LOCK, Progress};
-use kiln_store::{Append, Existing, Operation, StoreError, Tag, Upload};
+use kiln_store::{Append, Existing, Operation, Result, Tag, Upload};
 use rusty_s3::{S3Action, actions::CreateMultipartUpload};
 
 use crate::s3::client::{Ask, Client};
@@ -56,18 +56,14 @@ impl Put {
     }
 
     /// Does a step; after a failure nothing is tried again.
-    fn step(
-        &mut self,
-        op: &'static str,
-        act: impl FnOnce(&mut Put) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
+    fn step(&mut self, op: &'static str, act: impl FnOnce(&mut Put) -> Result<()>) -> Result<()> {
         self.state.begin_step(op, &self.name)?;
         act(self)?;
         self.state = Progress::Open;
         Ok(())
     }
 
-    fn add(&mut self, mut bytes: &[u8]) -> Result<(), StoreError> {
+    fn add(&mut self, mut bytes: &[u8]) -> Result<()> {
         while !bytes.is_empty() {
             let sent = self.parts.as_ref().map_or(0, |parts| parts.tags.len());
             let part = if sent < SMALL_PARTS { PART } else { LARGE_PART };
@@ -84,7 +80,7 @@ impl Put {
     }
 
     /// Begins an upload in parts, if none is begun.
-    fn begin_parts(&mut self) -> Result<(), StoreError> {
+    fn begin_parts(&mut self) -> Result<()> {
         let client = &self.client;
         let key = client.key(&self.name);
         if self.parts.is_none() {
@@ -100,7 +96,7 @@ impl Put {
     }
 
     /// Has the server take a range of another object as the next part.
-    pub(crate) fn copy_part(&mut self, source: &str, range: Range<u64>) -> Result<(), StoreError> {
+    pub(crate) fn copy_part(&mut self, source: &str, range: Range<u64>) -> Result<()> {
         self.begin_parts()?;
         let client = &self.client;
         let key = client.key(&self.name);
@@ -125,7 +121,7 @@ impl Put {
         Ok(())
     }
 
-    fn send_part(&mut self) -> Result<(), StoreError> {
+    fn send_part(&mut self) -> Result<()> {
         self.begin_parts()?;
         let client = &self.client;
         let key = client.key(&self.name);
@@ -155,7 +151,7 @@ impl Put {
         }
     }
 
-    fn finish(&mut self) -> Result<(), StoreError> {
+    fn finish(&mut self) -> Result<()> {
         // A lock is written over itself alone: that is how it becomes certain again.
         if self.name != LOCK {
             self.client.check_fence()?;
@@ -184,7 +180,7 @@ impl Put {
         }
     }
 
-    fn put_whole(&self) -> Result<Reply, StoreError> {
+    fn put_whole(&self) -> Result<Reply> {
         let client = &self.client;
         let key = client.key(&self.name);
         let action = client.bucket.put_object(client.credentials(), &key);
@@ -193,7 +189,7 @@ impl Put {
         client.send(&self.conditions(ask), &action, None, |reply| refused(reply, conditional))
     }
 
-    fn complete_parts(&self) -> Result<Reply, StoreError> {
+    fn complete_parts(&self) -> Result<Reply> {
         let client = &self.client;
         let key = client.key(&self.name);
         let Some(parts) = &self.parts else {
@@ -223,7 +219,7 @@ impl Put {
     }
 
     /// Returns whether what is there now are the bytes of this upload, whose answer was lost.
-    fn is_ours(&self) -> Result<bool, StoreError> {
+    fn is_ours(&self) -> Result<bool> {
         let client = &self.client;
         if let Some(parts) = &self.parts {
             // The server has the bytes only; what it calls them ends with the count of parts.
@@ -242,7 +238,7 @@ impl Put {
     }
 
     /// Puts a small object; gives what the server calls it.
-    pub(crate) fn put(mut self, bytes: &[u8]) -> Result<Option<Tag>, StoreError> {
+    pub(crate) fn put(mut self, bytes: &[u8]) -> Result<Option<Tag>> {
         Upload::write(&mut self, bytes)?;
         self.complete_now()?;
         let tag = match self.tag.take() {
@@ -253,7 +249,7 @@ impl Put {
         Ok(tag.and_then(|tag| Tag::new(&tag)))
     }
 
-    fn complete_now(&mut self) -> Result<(), StoreError> {
+    fn complete_now(&mut self) -> Result<()> {
         self.step("complete", Put::finish)?;
         self.state = Progress::Done;
         Ok(())
@@ -267,22 +263,22 @@ fn refused(reply: &Reply, conditional: bool) -> bool {
 }
 
 impl Upload for Put {
-    fn write(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.step("write", |put| put.add(bytes))
     }
 
     /// Parts at the server are durable; the rest is sent with the name.
-    fn sync(&mut self) -> Result<(), StoreError> {
+    fn sync(&mut self) -> Result<()> {
         self.step("sync", |_| Ok(()))
     }
 
-    fn complete(mut self: Box<Self>) -> Result<(), StoreError> {
+    fn complete(mut self: Box<Self>) -> Result<()> {
         self.complete_now()
     }
 }
 
 impl Append for Put {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), StoreError> {
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
         self.step("append", |put| put.add(bytes))
     }
 
@@ -290,11 +286,11 @@ impl Append for Put {
         self.len
     }
 
-    fn sync(&mut self) -> Result<(), StoreError> {
+    fn sync(&mut self) -> Result<()> {
         self.step("sync", |_| Ok(()))
     }
 
-    fn complete(&mut self) -> Result<(), StoreError> {
+    fn complete(&mut self) -> Result<()> {
         self.complete_now()
     }
 }

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use kiln_remote::s3::BucketBackend;
-use kiln_store::{Location, StoreError};
+use kiln_store::{Location, Result};
 
 /// Set where a missing server is an error: in CI.
 const MUST: &str = "KILN_S3_MUST";
@@ -103,6 +103,6 @@ impl Server {
 }
 
 /// Opens a place by its URL.
-pub fn open(url: &str, secret: &str) -> Result<BucketBackend, StoreError> {
+pub fn open(url: &str, secret: &str) -> Result<BucketBackend> {
     BucketBackend::with_credentials(&Location::of(url.as_ref()), "key", secret)
 }

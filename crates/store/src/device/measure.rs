@@ -8,7 +8,7 @@
 
 mod visit;
 
-use crate::{ReadAt, StoreError};
+use crate::{ReadAt, Result};
 
 use super::fit::Sample;
 use visit::Visitor;
@@ -58,7 +58,7 @@ pub fn measure(
     seed: u64,
     now: &dyn Fn() -> f64,
     said: impl Fn(u64),
-) -> Result<Measured, StoreError> {
+) -> Result<Measured> {
     let start = now();
     let fits = |kib: &&u64| (**kib << 10) * 4 <= file.len();
     let bytes = |kib: &u64| kib << 10;

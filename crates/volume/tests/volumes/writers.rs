@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use kiln_pool::{Index, Membership, NodeConfig, NodeState, Policy, Pool, PoolConfig};
-use kiln_store::{Backend, MemoryBackend, Operation, StoreError};
+use kiln_store::{Backend, MemoryBackend, Operation, Result, StoreError};
 use kiln_stripe::{PoolError, Sequence, Settings, Silent};
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use kiln_volume::{OpenRequest, Rim, Volume, VolumeError};
@@ -43,7 +43,7 @@ struct World {
     ids: Arc<AtomicU64>,
 }
 
-fn open_disk(disks: &Disks, node: &NodeConfig) -> Result<Arc<dyn Backend>, StoreError> {
+fn open_disk(disks: &Disks, node: &NodeConfig) -> Result<Arc<dyn Backend>> {
     let disks = disks.lock().unwrap();
     match disks.get(&node.id).filter(|disk| !disk.away) {
         Some(disk) => Ok(Arc::new(disk.faulty.clone())),

@@ -11,7 +11,7 @@ use kiln_store::device::DeviceModel;
 use kiln_stripe::Advice as Reads;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 
 /// Stripes of a recovery that is planned; more of them share links in the same proportions.
 const PLANNED_STRIPES: usize = 40;
@@ -88,7 +88,7 @@ fn impossible(error: impl std::fmt::Display) -> Failure {
 
 /// Computes what disks do for a code on a site.
 /// Errors: the code cannot rebuild a loss.
-pub fn on_disks(site: &Site, codec: &Codec) -> Result<Advice, Failure> {
+pub fn on_disks(site: &Site, codec: &Codec) -> Result<Advice> {
     let shape = codec.shape();
     let n = shape.n();
     let stored = n as f64 / shape.k as f64;
@@ -135,7 +135,7 @@ pub fn on_disks(site: &Site, codec: &Codec) -> Result<Advice, Failure> {
 
 /// Adds the time of repair and the durability of a code on a site.
 /// Errors: a repair cannot be planned; a number of the site is outside of what can be computed.
-pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Result<(), Failure> {
+pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Result<()> {
     if row.shards > site.nodes / site.domain {
         return Ok(());
     }
@@ -176,7 +176,7 @@ pub fn durable(site: &Site, codec: &Codec, row: &mut Advice, seed: u64) -> Resul
 }
 
 /// Returns the chance that a year loses data; 1 where nodes fail faster than they are rebuilt.
-fn loss_a_year(pool: &PoolModel) -> Result<f64, Failure> {
+fn loss_a_year(pool: &PoolModel) -> Result<f64> {
     match pool.chain() {
         Ok(chain) => Ok(chain.loss_a_year()),
         Err(DurabilityError::Overloaded { .. }) => Ok(1.0),
@@ -185,7 +185,7 @@ fn loss_a_year(pool: &PoolModel) -> Result<f64, Failure> {
 }
 
 /// Returns the parts of all patterns of losses that the code survives.
-fn tolerance(codec: &Codec, seed: u64) -> Result<Tolerance, Failure> {
+fn tolerance(codec: &Codec, seed: u64) -> Result<Tolerance> {
     let shape = codec.shape();
     if codec.is_mds() {
         return Tolerance::any(shape.n(), shape.m).map_err(impossible);
@@ -252,7 +252,7 @@ impl Site {
 
     /// Plays the pool of a code event by event.
     /// Errors: a loss was not reached within the effort of a command.
-    pub fn play(&self, row: &Advice, seed: u64) -> Result<Estimate, Failure> {
+    pub fn play(&self, row: &Advice, seed: u64) -> Result<Estimate> {
         let Some(pool) = &row.pool else { return Err(impossible("there are too few nodes")) };
         let all = (self.data / self.object).max(1);
         let stripes = all.min(PLAYED_STRIPES);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use kiln_code::{CODES, CodeSpec, Codec};
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{table, wrapped};
 use crate::{fields, setup::Setup};
 
@@ -30,7 +30,7 @@ struct Row {
 }
 
 /// Compares all families at these chunk numbers.
-pub fn run(numbers: &str, setup: &Setup) -> Result<Exit, Failure> {
+pub fn run(numbers: &str, setup: &Setup) -> Result<Exit> {
     let pair = numbers.split_once('+').and_then(|(k, m)| Some((k.parse().ok()?, m.parse().ok()?)));
     let Some((k, m)) = pair else {
         let problem = format!("'{numbers}' is not K+M, e.g. 10+4");
@@ -54,7 +54,7 @@ pub fn run(numbers: &str, setup: &Setup) -> Result<Exit, Failure> {
     setup.answer(&fields! { k: k, m: m, codes: rows, impossible: impossible }, || text)
 }
 
-fn row(codec: &Codec, seed: u64) -> Result<Row, Failure> {
+fn row(codec: &Codec, seed: u64) -> Result<Row> {
     let cost = codec.coding_cost()?;
     Ok(Row {
         code: codec.spec().to_string(),
@@ -69,7 +69,7 @@ fn row(codec: &Codec, seed: u64) -> Result<Row, Failure> {
 
 /// Encodes one stripe again and again and takes the fastest: what else the machine does only ever
 /// slows a run down.
-fn encode_speed(codec: &Codec) -> Result<f64, Failure> {
+fn encode_speed(codec: &Codec) -> Result<f64> {
     let shape = codec.shape();
     let sub_chunk = (DATA_BYTES / (shape.k * shape.alpha)).next_multiple_of(64);
     let chunk = sub_chunk * shape.alpha;

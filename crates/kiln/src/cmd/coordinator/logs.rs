@@ -9,7 +9,7 @@ use kiln_pool::Index;
 use kiln_stripe::Observer;
 use kiln_volume::LogReport;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::page::Board;
 use crate::setup::{PoolFlags, Setup, logs, volumes};
 use crate::volume_logs::{self, Tended};
@@ -20,7 +20,7 @@ const EVERY: Duration = Duration::from_secs(60);
 /// A look, on a thread of its own: to close a volume takes its time.
 struct Look {
     since: Instant,
-    thread: JoinHandle<Result<Exit, Failure>>,
+    thread: JoinHandle<Result<Exit>>,
 }
 
 /// The surveying thread.
@@ -82,7 +82,7 @@ impl<'a> LogKeeper<'a> {
 }
 
 /// All logs, with what came of those that lacked copies.
-fn tend(flags: &PoolFlags, setup: &Setup, index: &Index) -> Result<Vec<Tended>, Failure> {
+fn tend(flags: &PoolFlags, setup: &Setup, index: &Index) -> Result<Vec<Tended>> {
     let rim = volumes::rim_over(flags.open_quietly(setup)?, flags, setup);
     let all = logs::all(&rim, index, setup)?;
     let (whole, lacking): (Vec<_>, Vec<_>) = all.into_iter().partition(LogReport::is_whole);

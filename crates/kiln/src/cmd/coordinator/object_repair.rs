@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use super::Coordinator;
 use super::paid::{Paid, PriceReport};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{is_null, pace};
 use crate::setup::{Folders, PlanFile, Setup};
 use crate::{fields, lists, sizes, times};
@@ -42,9 +42,8 @@ impl RepairWatcher for Show<'_> {
 }
 
 /// Repairs one object.
-pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
-    let address =
-        |path: &PathBuf| -> Result<Address, Failure> { Ok(path.to_string_lossy().parse()?) };
+pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit> {
+    let address = |path: &PathBuf| -> Result<Address> { Ok(path.to_string_lossy().parse()?) };
     let addresses: Vec<Address> = flags.agents.iter().map(address).collect::<Result<_, _>>()?;
     let to = match &flags.to[..] {
         [to] => address(&PathBuf::from(to))?,
@@ -157,7 +156,7 @@ fn patiently(
     setup: &Setup,
     to: &Address,
     repair: &PlacedRepair<'_>,
-) -> Result<Repaired, Failure> {
+) -> Result<Repaired> {
     let network = setup.network(to)?;
     let show = Show(setup, AtomicU64::new(0));
     let (mut given_up, mut since) = (Vec::new(), None);
@@ -208,7 +207,7 @@ fn attempt(
 }
 
 /// The description that all shards carry, read from an intact one.
-fn geometry_of(found: &SetReport, folders: &Folders) -> Result<Geometry, Failure> {
+fn geometry_of(found: &SetReport, folders: &Folders) -> Result<Geometry> {
     let whole = found.shards.iter().find(|shard| shard.state == Condition::Complete);
     let place = whole.and_then(|shard| shard.node.as_ref().zip(shard.name.as_ref()));
     let node = place.and_then(|(node, name)| {

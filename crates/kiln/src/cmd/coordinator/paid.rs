@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use crate::exit::Result;
 use kiln_recovery::{Price, Prices as NodePrices};
 use serde::Serialize;
 
-use crate::{exit::Failure, setup::Prices};
+use crate::setup::Prices;
 
 /// The table of `--price`, and what it says of the nodes.
 pub struct Paid {
@@ -27,7 +28,7 @@ impl Paid {
     pub fn read<'a>(
         path: Option<&Path>,
         nodes: impl Iterator<Item = &'a str>,
-    ) -> Result<Option<Paid>, Failure> {
+    ) -> Result<Option<Paid>> {
         let Some(path) = path else { return Ok(None) };
         let prices = Prices::of_nodes(path)?;
         let currency = prices.currency().to_owned();

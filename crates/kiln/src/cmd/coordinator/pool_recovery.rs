@@ -12,13 +12,13 @@ use super::paid::{Paid, PriceReport};
 use super::{
     Coordinator, control::RecoveryControl, hook::Hook, logs::LogKeeper, scrubs::PositionFile,
 };
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{INCOMPLETE, count, is_null, pace, table};
 use crate::setup::{Setup, fresh_run, now_ms};
 use crate::{cmd::pool::recode_by_tier, fields, page::Board, sizes};
 
 /// Recovers the pool.
-pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
+pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit> {
     let config = flags.pool.config()?;
     // The cluster's key is wanted now and not by the first repair; folders need none.
     let agent = config.node.iter().find_map(|node| node.url.parse().ok());
@@ -89,7 +89,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit, Failure> {
 }
 
 /// Refuses the flags that say how agents share the work: folders compute nothing.
-fn needs_agents(flags: &Coordinator) -> Result<(), Failure> {
+fn needs_agents(flags: &Coordinator) -> Result<()> {
     let given = [
         ("--strategy", flags.strategy.is_some()),
         ("--to", !flags.to.is_empty()),

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
+use crate::exit::Result;
 use clap::Args;
 use kiln_recovery::ScrubPosition;
 use kiln_stripe::Depth;
@@ -51,7 +52,7 @@ impl ScrubFlags {
 
     /// Opens places at the pace of scrubs.
     /// Errors: a pace at which nothing is read.
-    pub fn setup(&self, setup: &Setup) -> Result<Setup, Failure> {
+    pub fn setup(&self, setup: &Setup) -> Result<Setup> {
         if self.scrub_rate == 0 {
             let problem = "must be at least 1 byte per second".to_owned();
             return Err(Failure::Flag { flag: "--scrub-rate", problem });
@@ -74,7 +75,7 @@ impl PositionFile {
 
     /// Reads the position; the beginning when there is no file.
     /// Errors: the file cannot be read, or is something else: then it is not replaced.
-    pub fn read(&self) -> Result<ScrubPosition, Failure> {
+    pub fn read(&self) -> Result<ScrubPosition> {
         let failed = |source| Failure::Io { action: "read", path: self.path.clone(), source };
         let unusable = |problem: String| Failure::NotUsable { path: self.path.clone(), problem };
         let bytes = match std::fs::read(&self.path) {

@@ -8,8 +8,9 @@ use std::{io::Write, sync::Arc};
 use clap::Args;
 use uuid::Uuid;
 
+use crate::exit::{Failure, Result};
 use crate::page::{Board, serve};
-use crate::{exit::Failure, monitor::AccessPolicy, print, setup::Setup};
+use crate::{monitor::AccessPolicy, print, setup::Setup};
 
 /// Most bytes of a token's file.
 const TOKEN_MAX: usize = 256;
@@ -40,7 +41,7 @@ impl WatchFlags {
     /// Serves the board, if it is wanted, and says where.
     /// Errors: an address that everybody reaches, without a token or key; one that cannot be
     /// listened on.
-    pub fn serve(&self, board: &Arc<Board>, setup: &Setup) -> Result<(), Failure> {
+    pub fn serve(&self, board: &Arc<Board>, setup: &Setup) -> Result<()> {
         let Some(listen) = &self.http else { return Ok(()) };
         let token = self.http_token.as_deref().map(token).transpose()?;
         let local = AccessPolicy::is_loopback(listen);
@@ -64,7 +65,7 @@ impl WatchFlags {
 }
 
 /// Reads the token in a file, which is created if absent.
-fn token(path: &Path) -> Result<String, Failure> {
+fn token(path: &Path) -> Result<String> {
     let failed = |action| move |source| Failure::Io { action, path: path.to_owned(), source };
     let options = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     match options {

@@ -5,7 +5,7 @@ use kiln_code::order::{Layers, Order};
 use kiln_code::{CodeError, Codec, OrderCost};
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{brief, table};
 use crate::{fields, setup::Setup};
 
@@ -65,7 +65,7 @@ impl Flags {
     }
 
     /// Compares the orders of a code.
-    pub fn run(&self, codec: &Codec, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(&self, codec: &Codec, setup: &Setup) -> Result<Exit> {
         let weights = self.weights.as_deref().map(weights).transpose()?;
         let costs = OrderCost::of_all(codec, weights.as_deref())?;
         let layers = codec.layers().ok_or_else(|| CodeError::Internal("no layers".into()))?;
@@ -111,7 +111,7 @@ impl Flags {
 }
 
 /// Numbers, or a file with numbers.
-fn weights(text: &str) -> Result<Vec<f64>, Failure> {
+fn weights(text: &str) -> Result<Vec<f64>> {
     let bad = |problem| Failure::Flag { flag: "--weights", problem };
     let numbers = match text.contains(',') {
         true => text.to_owned(),

@@ -10,7 +10,7 @@ use clap::Args;
 use kiln_code::Codec;
 use kiln_plan::{Problem, SearchBudget, UNDECIDED, strategy};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PlanFile, Setup, write_file};
 use crate::{plan_picture::of_plan, print::warning_line, sizes};
 
@@ -88,7 +88,7 @@ impl Placing {
         sub_chunk: u64,
         picture: Option<&Path>,
         setup: &Setup,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit> {
         let row = self.strategy.as_deref().map_or(Ok(UNDECIDED), strategy)?;
         let machines = cluster::Machines::new(self.cluster.as_deref(), codec, lost)?;
         let mut plans = self.plans.as_deref().map(PlanFile::open).transpose()?;
@@ -124,7 +124,7 @@ impl Placing {
     }
 
     /// The problem for the bytes that are wanted.
-    fn part(&self, problem: Problem, codec: &Codec, sub_chunk: u64) -> Result<Problem, Failure> {
+    fn part(&self, problem: Problem, codec: &Codec, sub_chunk: u64) -> Result<Problem> {
         let Some((from, to)) = self.range else { return Ok(problem) };
         let chunk = sub_chunk * codec.shape().alpha as u64;
         let wrong = |problem: String| Failure::Flag { flag: "--range", problem };

@@ -6,7 +6,7 @@ use clap::Args;
 use kiln_code::Codec;
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::setup::{Prices, Setup};
 use crate::{fields, lists, print::table, sizes};
 
@@ -86,7 +86,7 @@ impl PriceFlags {
         lost: Option<&[usize]>,
         sub_chunk: u64,
         setup: &Setup,
-    ) -> Result<Exit, Failure> {
+    ) -> Result<Exit> {
         let Some(path) = &self.price else { return Ok(Exit::Done) };
         let prices = Prices::of_chunks(path)?;
         let all: Vec<Vec<usize>> = match lost {
@@ -116,7 +116,7 @@ impl PriceFlags {
     }
 }
 
-fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Result<Loss, Failure> {
+fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Result<Loss> {
     let shape = codec.shape();
     let available: Vec<usize> = (0..shape.n()).filter(|index| !lost.contains(index)).collect();
     let repair = codec.repair_plan(lost, &available)?;

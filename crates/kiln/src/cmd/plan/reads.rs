@@ -8,7 +8,7 @@ use kiln_store::device::DeviceModel;
 use kiln_stripe::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::{brief, seconds, table};
 use crate::setup::{Setup, device};
 use crate::{lists, sizes};
@@ -29,7 +29,7 @@ pub struct DeviceFlags {
 
 impl DeviceFlags {
     /// The model, if one is named.
-    pub fn model(&self) -> Result<Option<DeviceModel>, Failure> {
+    pub fn model(&self) -> Result<Option<DeviceModel>> {
         self.device_model.as_deref().map(device::load).transpose()
     }
 }
@@ -73,13 +73,13 @@ pub fn run(
     sub_chunk: u64,
     model: &DeviceModel,
     setup: &Setup,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let n = codec.shape().n();
     let losses: Vec<Vec<usize>> = match lost {
         Some(lost) => vec![lost.to_vec()],
         None => (0..n).map(|index| vec![index]).collect(),
     };
-    let advice = |lost: &[usize], sub_chunk| -> Result<Advice, Failure> {
+    let advice = |lost: &[usize], sub_chunk| -> Result<Advice> {
         let available: Vec<usize> = (0..n).filter(|index| !lost.contains(index)).collect();
         let repair = codec.repair_plan(lost, &available)?;
         let decode = codec.decode_plan(lost, &available)?;

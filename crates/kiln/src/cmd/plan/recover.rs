@@ -9,7 +9,7 @@ use kiln_code::Codec;
 use kiln_plan::{Cluster, Destination, Layout, RecoveryOptions, RecoveryPlan};
 use serde::Serialize;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{count, table};
 use crate::{setup::Setup, sizes};
 
@@ -106,7 +106,7 @@ pub fn run(
     chunk: u64,
     cluster: Option<&Path>,
     setup: &Setup,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     let cluster = match (cluster, flags.nodes) {
         (Some(path), _) => super::place::read(path)?,
         (None, Some(nodes)) => Arc::new(Cluster::uniform(nodes)?),
@@ -146,7 +146,7 @@ pub fn run(
     let mut options = RecoveryOptions { seed: setup.seed, ..RecoveryOptions::default() };
     if !flags.menu.is_empty() {
         let rows = flags.menu.iter().map(|name| Ok(kiln_plan::strategy(name)?.name));
-        options.strategies = rows.collect::<Result<_, Failure>>()?;
+        options.strategies = rows.collect::<Result<_>>()?;
     }
     if flags.alone {
         options.sweeps = 0;
@@ -167,7 +167,7 @@ pub fn run(
 }
 
 /// Nodes by their names.
-fn indices(cluster: &Cluster, names: &[String], flag: &'static str) -> Result<Vec<usize>, Failure> {
+fn indices(cluster: &Cluster, names: &[String], flag: &'static str) -> Result<Vec<usize>> {
     let find = |name: &String| {
         let found = cluster.nodes().iter().position(|node| node.name == *name);
         found.ok_or_else(|| Failure::Flag { flag, problem: unknown(cluster, name) })
@@ -182,12 +182,7 @@ fn unknown(cluster: &Cluster, name: &str) -> String {
 }
 
 /// Stripes from a file, line by line.
-fn layout(
-    path: &Path,
-    codec: &Codec,
-    cluster: &Cluster,
-    failed: &[usize],
-) -> Result<Layout, Failure> {
+fn layout(path: &Path, codec: &Codec, cluster: &Cluster, failed: &[usize]) -> Result<Layout> {
     let io = |source| Failure::Io { action: "read", path: path.into(), source };
     let names: BTreeMap<&str, usize> =
         cluster.nodes().iter().enumerate().map(|(index, node)| (&node.name[..], index)).collect();

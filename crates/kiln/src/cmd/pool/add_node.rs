@@ -5,7 +5,7 @@ use kiln_pool::{Membership, NodeConfig};
 use kiln_store::Absent;
 
 use super::{node, notes_of_shared};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run};
 
 // Arguments; the summary is in `pool.rs`.
@@ -28,7 +28,7 @@ pub struct AddNode {
 }
 
 impl AddNode {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let _lock = self.pool.lock("config")?;
         let pool = self.pool.open_quietly(setup)?;
         let config = pool.config();

@@ -10,7 +10,7 @@ use kiln_store::Absent;
 use kiln_stripe::Observer;
 
 use super::{check_domains, node, notes_of_shared};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::names;
 use crate::print::{Stream, count};
 use crate::setup::{KeyFile, PoolFlags, Setup, fresh_run};
@@ -58,7 +58,7 @@ const COPY_KEY: u64 = 600;
 const LOOK: Duration = Duration::from_millis(500);
 
 impl Create {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let stem = self.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let name = self.name.unwrap_or(stem);
         let nodes = (self.node.iter().enumerate())
@@ -149,7 +149,7 @@ const DATA_KEY: &str = "the data key of the pool: every client that reads or wri
      read, ever";
 
 /// Makes a key of a pool unless its file is there; whether it did.
-pub(super) fn make_pool_key(file: &KeyFile, about: &str, setup: &Setup) -> Result<bool, Failure> {
+pub(super) fn make_pool_key(file: &KeyFile, about: &str, setup: &Setup) -> Result<bool> {
     let made = file.make()?;
     if made {
         setup.observer.warn(&format!("made {}, {about}", file.path.display()));
@@ -158,7 +158,7 @@ pub(super) fn make_pool_key(file: &KeyFile, about: &str, setup: &Setup) -> Resul
 }
 
 /// Makes the cluster's key where agents need one and the file that `--key` names is not there.
-fn make_key(config: &PoolConfig, setup: &Setup) -> Result<bool, Failure> {
+fn make_key(config: &PoolConfig, setup: &Setup) -> Result<bool> {
     let needs = |address: Address| !address.plain;
     let needed = config.node.iter().filter_map(|node| node.url.parse().ok()).any(needs);
     let Some(path) = setup.key_path().filter(|path| needed && !path.exists()) else {
@@ -174,7 +174,7 @@ fn make_key(config: &PoolConfig, setup: &Setup) -> Result<bool, Failure> {
 }
 
 /// Waits until all agents answer. Those that do not by then are for the caller to fail at.
-fn wait_for_agents(config: &PoolConfig, most: Duration, setup: &Setup) -> Result<(), Failure> {
+fn wait_for_agents(config: &PoolConfig, most: Duration, setup: &Setup) -> Result<()> {
     let until = Instant::now() + most;
     let mut told = 0;
     loop {

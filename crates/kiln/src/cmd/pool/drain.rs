@@ -13,7 +13,7 @@ use kiln_volume::LogReport;
 
 use super::check_domains;
 use crate::cmd::repair::{recover, show_recovery};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, logs, volumes};
 use crate::volume_logs::Tended;
 
@@ -39,7 +39,7 @@ pub struct Drain {
 }
 
 impl Drain {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let _lock = self.pool.lock("config")?;
         let _repair = self.pool.lock("repair")?;
         let pool = self.pool.open(setup)?;
@@ -93,7 +93,7 @@ impl Drain {
     /// those that are in use: who writes one moves its log by itself. Names those that did not.
     fn logs(&self, index: &Index, setup: &Setup) -> Result<(Vec<Tended>, Vec<String>), Failure> {
         let rim = volumes::rim_over(self.pool.open_quietly(setup)?, &self.pool, setup);
-        let here = || -> Result<Vec<LogReport>, Failure> {
+        let here = || -> Result<Vec<LogReport>> {
             let mut logs = logs::all(&rim, index, setup)?;
             logs.retain(|log| log.copies.iter().any(|(id, _)| *id == self.id));
             Ok(logs)
@@ -108,12 +108,7 @@ impl Drain {
     }
 
     /// Why the pool cannot do without the node yet, if so.
-    fn what_stays(
-        &self,
-        pool: &Pool,
-        index: &Index,
-        volumes: &[String],
-    ) -> Result<Option<String>, Failure> {
+    fn what_stays(&self, pool: &Pool, index: &Index, volumes: &[String]) -> Result<Option<String>> {
         let (id, mut left, mut objects) = (&self.id, 0, 0);
         index.each_version("", None, |listed| {
             objects += 1;

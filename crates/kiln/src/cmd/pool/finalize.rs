@@ -5,7 +5,7 @@ use kiln_net::agent::PeerRole;
 use kiln_pool::map::LATEST;
 use serde_json::json;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::table;
 use crate::setup::{PoolFlags, Setup};
 
@@ -24,7 +24,7 @@ impl Finalize {
         (!self.dry_run).then_some(PeerRole::Administrator)
     }
 
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let _lock = (!self.dry_run).then(|| self.pool.lock("config")).transpose()?;
         let pool = self.pool.open(setup)?;
         let mut config = pool.config().clone();

@@ -3,7 +3,7 @@
 use clap::Args;
 use kiln_stripe::{Observer, PoolError};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::count;
 use crate::setup::{Confirm, PoolFlags, Setup, logs, volumes};
 
@@ -29,7 +29,7 @@ pub struct Forget {
 }
 
 impl Forget {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let _lock = self.pool.lock("config")?;
         let pool = match self.force {
             true => self.pool.open_at_newest(true, setup)?,

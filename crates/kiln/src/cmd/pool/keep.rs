@@ -3,7 +3,7 @@
 use clap::Args;
 use kiln_pool::{KeepRule, PoolConfig};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::setup::{PoolFlags, Setup};
 use crate::{args::in_pool, print::one_line, times};
 
@@ -36,7 +36,7 @@ pub struct Keep {
 }
 
 impl Keep {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let _lock = self.pool.lock("config")?;
         let pool = self.pool.open(setup)?;
         let rule = KeepRule {

@@ -3,7 +3,7 @@
 use clap::Args;
 use kiln_recovery::RateLimits;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{LimitFile, PoolFlags, Setup};
 use crate::{args::size, sizes};
 
@@ -25,7 +25,7 @@ pub struct Limit {
 }
 
 impl Limit {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         // So that a wrong name is reported, and not written to an unused file.
         let config = self.pool.config()?;
         let (node, total) = (self.rate.unwrap_or(0), self.total.unwrap_or(0));

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::{count, one_line};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
@@ -18,7 +18,7 @@ pub struct Prune {
 }
 
 impl Prune {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index(&pool, setup)?;
         let when = (now_ms(), self.dry_run);

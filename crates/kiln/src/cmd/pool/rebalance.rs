@@ -4,7 +4,7 @@ use clap::Args;
 use kiln_pool::{RebalanceReport, RebalanceRequest};
 
 use super::settle;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::{count, pace};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
@@ -20,7 +20,7 @@ pub struct Rebalance {
 }
 
 impl Rebalance {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let mut pool = self.pool.open(setup)?;
         let _lock = if self.dry_run { None } else { Some(self.pool.lock("repair")?) };
         if !self.dry_run {

@@ -7,7 +7,7 @@ use kiln_recovery::HelpingAgents;
 use kiln_stripe::Observer;
 
 use super::{check_domains, settle};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::{count, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::put::{Entries, add_entry};
@@ -40,7 +40,7 @@ pub struct Recode {
 }
 
 impl Recode {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let mut names: Vec<String> =
             self.names.iter().map(|name| name.trim_end_matches('/').to_owned()).collect();
         if let Some(name) = names.iter().find(|name| of_volume(name)) {
@@ -81,7 +81,7 @@ impl Recode {
     }
 
     /// Gives new objects a code, and manifests as many copies as that needs.
-    fn change_policy(&self, pool: Pool, code: &str, setup: &Setup) -> Result<Pool, Failure> {
+    fn change_policy(&self, pool: Pool, code: &str, setup: &Setup) -> Result<Pool> {
         let _lock = self.pool.lock("config")?;
         let mut config = pool.config().clone();
         config.policy = config.policy.with_code(code)?;
@@ -104,7 +104,7 @@ impl Recode {
 }
 
 /// The agents that recode the shards that they have, if there are some.
-fn agents<'a>(pool: &'a Pool, setup: &'a Setup) -> Result<Option<HelpingAgents<'a>>, Failure> {
+fn agents<'a>(pool: &'a Pool, setup: &'a Setup) -> Result<Option<HelpingAgents<'a>>> {
     let mut urls = pool.config().node.iter().map(|node| &node.url);
     let Some(url) = urls.find(|url| Address::is_meant(url)) else { return Ok(None) };
     let network = setup.network(&url.parse()?)?;
@@ -121,7 +121,7 @@ pub fn recode_by_tier(flags: &PoolFlags, pool: &Pool, setup: &Setup) -> bool {
     })
 }
 
-fn by_tier(flags: &PoolFlags, pool: &Pool, setup: &Setup) -> Result<bool, Failure> {
+fn by_tier(flags: &PoolFlags, pool: &Pool, setup: &Setup) -> Result<bool> {
     if pool.config().tier.is_empty() {
         return Ok(false);
     }
@@ -154,7 +154,7 @@ fn date_attributes(
     transfer: &Transfer<'_>,
     names: &[String],
     told: &mut transfer::Report,
-) -> Result<(), Failure> {
+) -> Result<()> {
     let mut entries = Entries::new();
     for name in names {
         let tree = PoolTree::new(transfer, name)?;

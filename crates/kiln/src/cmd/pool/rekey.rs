@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::seal::another_key;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::count;
 use crate::setup::{PoolFlags, Setup, now_ms};
 
@@ -23,7 +23,7 @@ pub struct Rekey {
 }
 
 impl Rekey {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let _lock = self.pool.lock("repair")?;
         let mut pool = self.pool.open(setup)?;
         let current = pool.members().data_key()?.to_owned();

@@ -7,7 +7,7 @@ use kiln_pool::{NodeConfig, Pool, PoolConfig};
 use kiln_store::Absent;
 use kiln_stripe::{Observer, PoolError};
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::count;
 use crate::setup::{PoolFlags, Setup};
 
@@ -30,7 +30,7 @@ pub struct Restore {
 }
 
 impl Restore {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let path = self.pool.path();
         if path.exists() && !self.force {
             return Err(Failure::Exists { path });

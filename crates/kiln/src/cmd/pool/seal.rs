@@ -5,7 +5,7 @@ use kiln_pool::{Membership, NodeConfig, SealReport};
 use kiln_store::Absent;
 
 use super::create::{SEAL_KEY, make_pool_key};
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Failure, Result};
 use crate::print::count;
 use crate::setup::{KeyFile, PoolFlags, Setup, logs, now_ms, volumes};
 
@@ -28,7 +28,7 @@ pub struct Seal {
 }
 
 impl Seal {
-    pub fn run(mut self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(mut self, setup: &Setup) -> Result<Exit> {
         let _lock = self.pool.lock("repair")?;
         if self.lost_key {
             self.do_without_key(setup)?;
@@ -60,7 +60,7 @@ impl Seal {
     }
 
     /// Has the pool believe what its nodes have, unless its key is there.
-    fn do_without_key(&self, setup: &Setup) -> Result<(), Failure> {
+    fn do_without_key(&self, setup: &Setup) -> Result<()> {
         let config = self.pool.config_without_keys()?;
         if config.sealed.is_empty() {
             // Of a run that was cut short, or there never was a key.
@@ -84,7 +84,7 @@ pub(super) fn another_key(
     (made, in_use): (bool, bool),
     (users, command, does): (&str, &str, &str),
     setup: &Setup,
-) -> Result<Exit, Failure> {
+) -> Result<Exit> {
     if !made && in_use {
         file.add()?;
     }

@@ -6,7 +6,7 @@ use clap::Args;
 use kiln_folders::is_attributes;
 use kiln_stripe::PoolError;
 
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::setup::{PoolFlags, Setup, moment};
 use crate::transfer::{Report, Transfer, at_once, refuse_reserved};
 use crate::{args::in_pool, print::count, transfer::pool_tree::PoolTree};
@@ -28,7 +28,7 @@ pub struct Undelete {
 }
 
 impl Undelete {
-    pub fn run(self, setup: &Setup) -> Result<Exit, Failure> {
+    pub fn run(self, setup: &Setup) -> Result<Exit> {
         let name = self.name.trim_end_matches('/');
         refuse_reserved(name)?;
         let pool = self.pool.open(setup)?;

@@ -5,7 +5,7 @@ use kiln_store::device::Devices;
 use kiln_stripe::RepairReport;
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::Result;
 use crate::setup::{Folders, Prices};
 
 /// Costs of reads.
@@ -19,7 +19,7 @@ pub enum Costs {
 impl Costs {
     /// For the read planner.
     /// Errors: the table of prices has nodes that there are not.
-    pub fn devices(&self, folders: &Folders) -> Result<Option<Devices>, Failure> {
+    pub fn devices(&self, folders: &Folders) -> Result<Option<Devices>> {
         match self {
             Costs::Of(devices) => Ok(devices.clone()),
             Costs::Paid(prices) => {

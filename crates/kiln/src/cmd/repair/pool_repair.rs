@@ -9,7 +9,7 @@ use kiln_stripe::{Observer, Settings};
 use serde::Serialize;
 
 use super::costs::Price;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Exit, Result};
 use crate::print::{INCOMPLETE, Stream, count, pace};
 use crate::setup::{PoolFlags, Prices, Setup, fresh_run, logs, now_ms, volumes};
 use crate::sizes;
@@ -26,7 +26,7 @@ pub struct Asked {
 }
 
 /// Repairs a pool.
-pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit, Failure> {
+pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit> {
     let Asked { away, dry_run, ref prices } = *asked;
     let mut pool = flags.open(setup)?;
     let _lock = if dry_run { None } else { Some(flags.lock("repair")?) };
@@ -66,7 +66,7 @@ pub fn recover(
     on_demand: OnDemand,
     flags: &PoolFlags,
     (setup, settings): (&Setup, &Settings<'_>),
-) -> Result<PoolRecovered, Failure> {
+) -> Result<PoolRecovered> {
     let (opens, refreshes) = (AtomicBool::new(false), AtomicBool::new(false));
     let open = || match opens.swap(true, Ordering::Relaxed) {
         false => Ok(Arc::clone(pool)),
@@ -121,7 +121,7 @@ struct Shown<'a> {
 
 /// Updates the members: nodes that are back take part, and with `away` those that are unavailable
 /// do not, so that readers look for nothing there and further losses are survived.
-fn members(pool: Pool, flags: &PoolFlags, away: bool, setup: &Setup) -> Result<Pool, Failure> {
+fn members(pool: Pool, flags: &PoolFlags, away: bool, setup: &Setup) -> Result<Pool> {
     let pool = match pool.members().attend(|_| away, &setup.settings())? {
         Some(config) => flags.reopen(config, setup)?,
         None => pool,
@@ -174,7 +174,7 @@ pub fn show(
     logs: &[Tended],
     price: Option<&Price>,
     setup: &Setup,
-) -> Result<(), Failure> {
+) -> Result<()> {
     if setup.json {
         return Stream::Stdout.json(&Shown { report, logs, price });
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use kiln_pool::GetRequest;
 
 use super::Sync;
-use crate::exit::Failure;
+use crate::exit::{Failure, Result};
 use crate::transfer::Transfer;
 use crate::transfer::attributes::same_time;
 use crate::transfer::local_tree::LocalEntry;
@@ -29,7 +29,7 @@ impl Sync {
         local: &LocalEntry,
         object: &Listing,
         put: bool,
-    ) -> Result<Option<Difference>, Failure> {
+    ) -> Result<Option<Difference>> {
         if local.bytes != object.bytes {
             return Ok(Some(Difference::Data("other size")));
         }
@@ -87,7 +87,7 @@ impl Write for Compare {
     }
 }
 
-fn same_bytes(transfer: &Transfer<'_>, path: &Path, name: &str) -> Result<bool, Failure> {
+fn same_bytes(transfer: &Transfer<'_>, path: &Path, name: &str) -> Result<bool> {
     let failed = |source| Failure::Io { action: "open", path: path.to_owned(), source };
     let file = std::fs::File::open(path).map_err(failed)?;
     let mut compare = Compare { file, same: true, buf: Vec::new() };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::exit::Result;
 use kiln_folders::attributes_in;
 use kiln_stripe::PoolError;
 
@@ -15,12 +16,7 @@ use crate::{
 };
 
 impl Sync {
-    pub(super) fn put(
-        &self,
-        transfer: &Transfer<'_>,
-        from: &Path,
-        to: &str,
-    ) -> Result<Report, Failure> {
+    pub(super) fn put(&self, transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report> {
         let mut report = Report::new(self.dry_run);
         let prefix = to.trim_matches('/');
         if !prefix.is_empty() {
@@ -73,7 +69,7 @@ impl Sync {
         names: impl Iterator<Item = &'t str>,
         prefix: &str,
         report: &mut Report,
-    ) -> Result<BTreeMap<&'t str, (String, Option<&'t Entry>)>, Failure> {
+    ) -> Result<BTreeMap<&'t str, (String, Option<&'t Entry>)>> {
         let Some(folder) = &self.backup_dir else { return Ok(BTreeMap::new()) };
         let wrong = |problem: String| Failure::Flag { flag: "--backup-dir", problem };
         let Some(folder) = folder.strip_prefix(MARK).map(|folder| folder.trim_matches('/')) else {
@@ -104,7 +100,7 @@ impl Sync {
         prefix: &str,
         plan: &mut PutPlan<'p>,
         report: &mut Report,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let whole = report.is_whole();
         for (name, local) in &source.entries {
             if let Some(why) =
@@ -164,7 +160,7 @@ impl Sync {
         local: &LocalEntry,
         whole: bool,
         gone: &mut BTreeSet<String>,
-    ) -> Result<Option<Failure>, Failure> {
+    ) -> Result<Option<Failure>> {
         let is_file = matches!(local.entry, Entry::File { .. });
         if !is_file && target.objects.contains_key(name) {
             gone.insert(name.to_owned());

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::{io, path::Path};
 
+use crate::exit::Result;
 use kiln_folders::folders_of;
 use kiln_stripe::PoolError;
 
@@ -18,12 +19,7 @@ use crate::transfer::{Report, Transfer};
 use crate::{exit::Failure, transfer::attributes::Entry, transfer::duplicate::keep_files};
 
 impl Sync {
-    pub(super) fn get(
-        &self,
-        transfer: &Transfer<'_>,
-        from: &str,
-        to: &Path,
-    ) -> Result<Report, Failure> {
+    pub(super) fn get(&self, transfer: &Transfer<'_>, from: &str, to: &Path) -> Result<Report> {
         let mut report = Report::new(self.dry_run);
         let prefix = from.trim_matches('/');
         let mut source = PoolTree::new(transfer, prefix)?;
@@ -81,7 +77,7 @@ impl Sync {
         target: &LocalTree,
         plan: &Plan<'_>,
         report: &mut Report,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool> {
         let Some(folder) = &self.backup_dir else { return Ok(true) };
         let failed = report.failed;
         let path = local(folder.as_ref())?;
@@ -122,7 +118,7 @@ impl Sync {
         target: &LocalTree,
         plan: &mut Plan<'p>,
         report: &mut Report,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let whole = self.delete && report.is_whole();
         let firsts = hard_links(source);
         let mut wanted: BTreeMap<String, Wanted<'p>> = BTreeMap::new();
@@ -184,7 +180,7 @@ impl Sync {
         local: Option<&LocalEntry>,
         plan: &mut Plan<'p>,
         report: &mut Report,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         // The first name that the file here has.
         let here = local.and_then(|local| resolved(split(inside).0, local.entry.link()?));
         let is_linked = first.is_some();

@@ -9,10 +9,10 @@ use std::{collections::BTreeMap, sync::Arc};
 use rustix::fs::AtFlags;
 
 use super::FileBackend;
-use crate::backends::extensions::BatchFiles;
-use crate::backends::file_system::FileSystem;
 use crate::backends::{Backend, check_name, pack};
-use crate::{Operation, Result, StoreError};
+use crate::{
+    Operation, Result, backends::extensions::BatchFiles, backends::file_system::FileSystem,
+};
 
 /// From what share of a pack file on that nobody has a name for it is worth being written again.
 const WASTE: u64 = 2;
@@ -272,7 +272,7 @@ impl FileBackend {
             .zip(&files)
             .map(|((part, _), (name, _, _))| (&part[..], &name[..]))
             .collect();
-        self.rename_all(&renames).into_iter().collect::<Result<Vec<()>, StoreError>>()?;
+        self.rename_all(&renames).into_iter().collect::<Result<Vec<()>>>()?;
         Ok(len.saturating_sub(live))
     }
 }

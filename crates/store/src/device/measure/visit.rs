@@ -1,6 +1,6 @@
 //! One visit: batches of reads of one size for a while, and what a read took.
 
-use crate::{BatchRead, ReadAt, StoreError};
+use crate::{BatchRead, ReadAt, Result};
 
 use crate::random::SplitMix64;
 
@@ -66,7 +66,7 @@ impl<'a> Visitor<'a> {
         depth: u32,
         budget: f64,
         said: &impl Fn(u64),
-    ) -> Result<f64, StoreError> {
+    ) -> Result<f64> {
         let mut batches: Vec<Batch> = Vec::new();
         let (start, before) = ((self.now)(), self.bytes);
         let mut look_at = budget;
@@ -90,7 +90,7 @@ impl<'a> Visitor<'a> {
         Ok(self.typical(&batches).max(1e-9))
     }
 
-    fn batch(&mut self, size: u64, depth: u32) -> Result<Batch, StoreError> {
+    fn batch(&mut self, size: u64, depth: u32) -> Result<Batch> {
         let bytes = (size * u64::from(depth)) as usize;
         if self.buffer.len() < bytes {
             self.buffer.resize(bytes, 0);

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::Mutex};
 
-use crate::{BatchRead, ReadAt, StoreError};
+use crate::{BatchRead, ReadAt, Result};
 use proptest::prelude::*;
 use proptest::{strategy::ValueTree, test_runner::TestRunner};
 
@@ -183,11 +183,11 @@ impl ReadAt for Simulated {
         1 << 30
     }
 
-    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<(), StoreError> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> Result<()> {
         self.read_batch(&mut [BatchRead::new(offset, buf)])
     }
 
-    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<(), StoreError> {
+    fn read_batch(&self, reads: &mut [BatchRead<'_>]) -> Result<()> {
         let mut state = self.state.lock().unwrap();
         let began = state.clock;
         let state = &mut *state;

@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use crate::exit::Result;
 use kiln_code::{Codec, Dag};
 use kiln_plan::{Cluster, Node, PlanError, Problem};
 use serde::Deserialize;
@@ -58,7 +59,7 @@ pub struct Machines {
 
 impl Machines {
     /// From a file; without one, a node for each chunk.
-    pub fn new(path: Option<&Path>, codec: &Codec, lost: &[usize]) -> Result<Machines, Failure> {
+    pub fn new(path: Option<&Path>, codec: &Codec, lost: &[usize]) -> Result<Machines> {
         let n = codec.shape().n();
         let Some(path) = path else {
             let all: Vec<(usize, usize)> = (0..n).map(|i| (i, i)).collect();
@@ -114,7 +115,7 @@ impl Machines {
     }
 
     /// The placing of a DAG on these machines.
-    pub fn problem(&self, dag: Dag) -> Result<Problem, Failure> {
+    pub fn problem(&self, dag: Dag) -> Result<Problem> {
         Ok(Problem::new(Arc::new(dag), self.cluster.clone(), &self.homes, &self.targets)?)
     }
 }
@@ -139,7 +140,7 @@ fn placed_once(file: &File, list: &[(usize, usize)], n: usize) -> Result<(), Str
 }
 
 /// The machines of a file, whatever it says of chunks.
-pub fn read(path: &Path) -> Result<Arc<Cluster>, Failure> {
+pub fn read(path: &Path) -> Result<Arc<Cluster>> {
     Ok(load(path)?.1)
 }
 

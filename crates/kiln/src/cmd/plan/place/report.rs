@@ -1,10 +1,11 @@
 //! Report of `kiln plan --strategy`: costs beside lower bounds, node by node.
 
+use crate::exit::Result;
 use kiln_code::Codec;
 use kiln_plan::{Bound, Costs, LowerBounds, Plan, Problem, Proof, SearchBudget, frontier};
 use serde::Serialize;
 
-use crate::{exit::Failure, lists, print::table, sizes};
+use crate::{lists, print::table, sizes};
 
 /// Report of a placed plan.
 #[derive(Serialize)]
@@ -86,7 +87,7 @@ struct Bounds {
 }
 
 impl Bounds {
-    fn of(problem: &Problem) -> Result<Bounds, Failure> {
+    fn of(problem: &Problem) -> Result<Bounds> {
         Ok(Bounds { closed: Bound::of(problem), limits: LowerBounds::of(problem)? })
     }
 
@@ -123,12 +124,7 @@ impl Bounds {
 
 impl Report {
     /// Proves a plan and counts what it costs.
-    pub fn new(
-        codec: &Codec,
-        plan: &Plan,
-        sub_chunk: u64,
-        lost: &[usize],
-    ) -> Result<Report, Failure> {
+    pub fn new(codec: &Codec, plan: &Plan, sub_chunk: u64, lost: &[usize]) -> Result<Report> {
         let (problem, costs) = (plan.problem(), plan.costs());
         let bytes = |count: usize| count as u64 * sub_chunk;
         let proof = match plan.check()? {
@@ -171,11 +167,7 @@ impl Report {
     }
 
     /// Adds the trades between load and traffic: this plan, and those of the hub rule.
-    pub fn add_frontier(
-        &mut self,
-        plan: &Plan,
-        budget: &mut SearchBudget<'_>,
-    ) -> Result<(), Failure> {
+    pub fn add_frontier(&mut self, plan: &Plan, budget: &mut SearchBudget<'_>) -> Result<()> {
         let problem = plan.problem();
         let bounds = Bounds::of(problem)?;
         let mut points = Vec::new();

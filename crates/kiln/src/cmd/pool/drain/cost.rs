@@ -1,24 +1,19 @@
 //! Cost of emptying a node on links: shards that it sends itself, and shards that the others
 //! rebuild because its link has enough to carry.
 
+use crate::exit::Result;
 use kiln_pool::{Index, Key, Listed, Pool, repair::queue::Damaged};
 use kiln_recovery::batch::{Batch, DamagedObject, JOINT, PlannedRepair, Rules, Snapshot};
 
 use crate::print::{count, is_null};
-use crate::{exit::Failure, fields, setup::Setup, sizes};
+use crate::{fields, setup::Setup, sizes};
 
 /// Shards that are planned; the plan of more is like that of these.
 const MOST: usize = 20_000;
 
 /// Says what it is planned to cost, as JSON only where that is all the command does. Every node is
 /// taken to have a link of its own, all of one rate.
-pub fn show(
-    pool: &Pool,
-    index: &Index,
-    id: &str,
-    alone: bool,
-    setup: &Setup,
-) -> Result<(), Failure> {
+pub fn show(pool: &Pool, index: &Index, id: &str, alone: bool, setup: &Setup) -> Result<()> {
     let (mut wants, mut shards, mut bytes) = (Vec::new(), 0, 0);
     index.each_version("", None, |listed| {
         if let Some(at) = listed.nodes.iter().position(|node| node == id) {
