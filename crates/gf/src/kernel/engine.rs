@@ -18,16 +18,20 @@ pub enum CodeVariant {
     Memory,
     /// Less than a vector.
     Rest,
+    /// Half of 64 bytes, without masks or copies; with vectors of 64 bytes of two repetitions with
+    /// lists at once. Some kernels make none.
+    Half,
 }
 
 impl CodeVariant {
     /// All of them, in the order of their numbers.
-    pub const ALL: [CodeVariant; 5] = [
+    pub const ALL: [CodeVariant; 6] = [
         CodeVariant::Cached,
         CodeVariant::Unrolled,
         CodeVariant::Fetched,
         CodeVariant::Memory,
         CodeVariant::Rest,
+        CodeVariant::Half,
     ];
 
     /// Returns whether inputs are fetched ahead.

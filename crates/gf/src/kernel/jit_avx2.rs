@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::avx2::{self, Avx2};
 use super::engine::{self, Addressing, CodeGen, CodeVariant, Engine, Pass, PassCode, Shape};
-use super::jit::x86::avx2::{LINES, PRODUCTS, SUMS, tables};
+use super::jit::x86::avx2::{HALF_PRODUCTS, LINES, PRODUCTS, SUMS, tables};
 use super::jit::{self, call::BlockCode, pages};
 use super::{Kernel, jit::matrix::MatrixCode, jit::target::Target, jit::x86::X86};
 use crate::{block::Block, tuning::Fetch};
@@ -56,6 +56,7 @@ impl CodeGen for JitAvx2 {
 /// Returns how the registers are used for a block.
 fn target(block: &Block, variant: CodeVariant) -> &'static dyn Target<X86> {
     match variant {
+        CodeVariant::Half if block.multiplies() => &HALF_PRODUCTS,
         _ if block.multiplies() => &PRODUCTS,
         CodeVariant::Memory => &LINES,
         _ => &SUMS,

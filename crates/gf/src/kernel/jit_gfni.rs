@@ -112,8 +112,17 @@ impl CodeGen for Jit {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<Box<dyn engine::BlockCode>> {
-        let target = (&avx512::Avx512 as &dyn Target<X86>, maps(self));
+        let target = (target(variant, addressing)? as &dyn Target<X86>, maps(self));
         Some(Box::new(BlockCode::new(target, (block, Fetch::of(block)), variant, addressing)?))
+    }
+}
+
+/// Returns what a value holds.
+fn target(variant: CodeVariant, addressing: Addressing) -> Option<&'static avx512::Avx512> {
+    match (variant, addressing) {
+        (CodeVariant::Half, Addressing::Listed) => Some(&avx512::PAIRS),
+        (CodeVariant::Half, _) => None,
+        _ => Some(&avx512::WHOLE),
     }
 }
 

@@ -35,6 +35,9 @@ impl JitNeon {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<BlockCode<Arm>> {
+        if variant == CodeVariant::Half {
+            return None; // a register has less
+        }
         let ways = if block.multiplies() { products } else { &SUMS };
         let block = (block, Fetch::of(block));
         BlockCode::new((&ways[usize::from(self.three)], tables()), block, variant, addressing)

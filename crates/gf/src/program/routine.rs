@@ -11,6 +11,8 @@ use crate::{AlignedBuf, GfError, field::MUL, kernel::Kernel};
 const WORTH_CODE: usize = if cfg!(test) { 1 } else { 16 << 10 };
 /// Bytes of work after which loops are unrolled: that is several times the code to be made.
 const WORTH_UNROLLING: usize = if cfg!(test) { 2 << 10 } else { 1 << 20 };
+/// Bytes that [`CodeVariant::Half`] takes.
+const HALF: usize = 32;
 /// Bytes that the interpreter takes of every operand at once.
 const PIECE: usize = 256;
 
@@ -124,9 +126,10 @@ impl Routine {
 
     /// Returns how many bytes of every operand are done: none where the kernel makes no code.
     fn execute_code(&self, job: &Job<'_>, variant: CodeVariant, addressing: Addressing) -> usize {
-        let whole = job.len / 64 * 64;
-        let mut done = 0;
-        for (variant, range) in [(variant, 0..whole), (CodeVariant::Rest, whole..job.len)] {
+        let (whole, mut done) = (job.len / 64 * 64, 0);
+        let half = job.len - whole == HALF && self.code(CodeVariant::Half, addressing).is_some();
+        let rest = if half { CodeVariant::Half } else { CodeVariant::Rest };
+        for (variant, range) in [(variant, 0..whole), (rest, whole..job.len)] {
             if range.is_empty() {
                 continue;
             }

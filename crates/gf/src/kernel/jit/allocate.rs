@@ -162,7 +162,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             free_slots: Vec::new(),
             spilled: rest_slots,
             moves: 0,
-            places: M::Places::new(block, addressing),
+            places: M::Places::new(block, addressing, target.pairs()),
             code: Vec::new(),
         };
         allocator.note_uses();
@@ -239,8 +239,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
             _ => Vec::new(),
         };
         let Allocator { code, spilled, moves, target, .. } = self;
-        let width = target.width();
-        let straight = StraightLine { before, repetition, body: code, spilled, width };
+        let (width, pairs) = (target.width(), target.pairs());
+        let straight = StraightLine { before, repetition, body: code, spilled, width, pairs };
         Ok(Found { straight, moves })
     }
 
@@ -316,7 +316,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn in_memory(&self, value: Value, factor: Factor) -> bool {
         let index = value.0 as usize;
         let here = matches!(self.place[index], Place::Operand(_)) && self.source[index].is_some();
-        let may = self.target.takes_memory() && self.variant != CodeVariant::Rest;
+        let whole = self.variant != CodeVariant::Rest && !self.target.pairs();
+        let may = self.target.takes_memory() && whole;
         may && here && factor == ONE && self.uses[index].len() == 1
     }
 
@@ -357,12 +358,17 @@ impl<'a, M: Machine> Allocator<'a, M> {
         match place {
             Place::Operand(operand) => {
                 let from = self.operand(operand)?;
-                self.load(register, from)?;
+                if self.target.pairs() {
+                    self.target.load_half(register, from, false, &mut self.code)?;
+                    let from = self.places.second(self.block, operand, &mut self.code)?;
+                    self.target.load_half(register, from, true, &mut self.code)?;
+                } else {
+                    self.load(register, from)?;
+                }
             }
             Place::Map(index) => {
                 let Products::Maps(maps) = self.target.products() else { return Err(NoCode) };
-                let from = maps.given_map(self.block, index, &mut self.code)?;
-                maps.broadcast(register, from, &mut self.code)?;
+                maps.given_map(register, self.block, index, &mut self.code)?;
             }
             Place::Stack(slot) => {
                 self.target.load(register, M::Places::spilled(slot), true, &mut self.code)?;
@@ -446,6 +452,11 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     fn store(&mut self, operand: u32, from: usize) -> Step<()> {
         let to = self.places.operand(self.block, operand, &mut self.code)?;
+        if self.target.pairs() {
+            self.target.store_half(to, from, false, &mut self.code)?;
+            let to = self.places.second(self.block, operand, &mut self.code)?;
+            return self.target.store_half(to, from, true, &mut self.code);
+        }
         let output = self.block.sides()[operand as usize] == Side::Output;
         let how = match self.variant {
             CodeVariant::Memory if output => Store::Streamed,

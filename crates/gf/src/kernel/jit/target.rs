@@ -53,6 +53,9 @@ pub(in super::super) struct StraightLine<M: Machine> {
     pub spilled: usize,
     /// Bytes of each operand that it takes.
     pub width: usize,
+    /// True if it takes two repetitions at once.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub pairs: bool,
 }
 
 impl<M: Machine> StraightLine<M> {
@@ -79,8 +82,8 @@ pub(in super::super) const MOST_STACK: usize = 3840;
 
 /// Makes the addresses that instructions of a block's body use.
 pub(in super::super) trait Places<M: Machine> {
-    /// None is in use yet.
-    fn new(block: &Block, addressing: Addressing) -> Self;
+    /// None is in use yet; of two repetitions at once if `pairs`.
+    fn new(block: &Block, addressing: Addressing, pairs: bool) -> Self;
 
     /// The place of an operand's vector, after the instructions that it takes to know it. Two
     /// places are in use at once, at most.
@@ -103,6 +106,11 @@ pub(in super::super) trait Places<M: Machine> {
 
     /// The place so many lines behind one.
     fn behind(place: &M::Place, lines: usize) -> M::Place;
+
+    /// As [`Places::operand`], of the next repetition, where code takes two with lists at once.
+    fn second(&mut self, _: &Block, _: u32, _: &mut Listing<M>) -> Result<M::Place, NoCode> {
+        Err(NoCode)
+    }
 
     /// Before a repetition, where each has a list: what its operands have in common.
     fn own_entries(&self, block: &Block) -> Result<Listing<M>, NoCode>;
@@ -168,6 +176,21 @@ pub(in super::super) trait Target<M: Machine>: Sync {
     /// Stores a value.
     fn store(&self, to: M::Place, from: usize, how: Store, code: &mut Listing<M>) -> Written;
 
+    /// Returns whether a value is of two repetitions, half a value of each.
+    fn pairs(&self) -> bool {
+        false
+    }
+
+    /// Loads half a value, the second one beside the first.
+    fn load_half(&self, _: usize, _: M::Place, _second: bool, _: &mut Listing<M>) -> Written {
+        Err(NoCode)
+    }
+
+    /// Stores half a value.
+    fn store_half(&self, _: M::Place, _: usize, _second: bool, _: &mut Listing<M>) -> Written {
+        Err(NoCode)
+    }
+
     /// Copies a value.
     fn copy(&self, to: usize, from: usize, code: &mut Listing<M>) -> Written;
 
@@ -189,14 +212,8 @@ pub(in super::super) trait Maps<M: Machine> {
     /// The map of a factor as an operand in memory.
     fn map(&self, factor: u8) -> M::Place;
 
-    /// The map of a factor that each repetition has in its list, after the instructions that find
-    /// it.
-    fn given_map(
-        &self,
-        block: &Block,
-        index: u32,
-        code: &mut Listing<M>,
-    ) -> Result<M::Place, NoCode>;
+    /// Loads the map of a factor that each repetition has in its list.
+    fn given_map(&self, to: usize, block: &Block, index: u32, code: &mut Listing<M>) -> Written;
 
     /// Loads the map of a factor for all parts of a vector.
     fn broadcast(&self, to: usize, from: M::Place, code: &mut Listing<M>) -> Written;
@@ -213,7 +230,8 @@ pub(in super::super) trait Halves<M: Machine> {
     /// The tables of a factor, of lower and of upper halves.
     fn tables(&self, factor: u8) -> [M::Place; 2];
 
-    /// As [`Maps::given_map`], the tables.
+    /// The tables of a factor that each repetition has in its list, after the instructions that
+    /// find them.
     fn given_tables(
         &self,
         block: &Block,

@@ -47,7 +47,7 @@ const FACTOR: X = X(16);
 pub struct Places;
 
 impl target::Places<Arm> for Places {
-    fn new(_block: &Block, _addressing: Addressing) -> Places {
+    fn new(_block: &Block, _addressing: Addressing, _pairs: bool) -> Places {
         Places
     }
 

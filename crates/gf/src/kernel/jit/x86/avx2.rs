@@ -36,6 +36,9 @@ pub(in super::super::super) static PRODUCTS: Avx2 = Avx2 { parts: 2, registers: 
 /// Blocks that only add.
 pub(in super::super::super) static SUMS: Avx2 = Avx2 { parts: 1, registers: REGISTERS };
 
+/// Blocks with products, on half of 64 bytes.
+pub(in super::super::super) static HALF_PRODUCTS: Avx2 = Avx2 { parts: 1, registers: 14 };
+
 /// Blocks that only add, past the caches: both halves of a line are stored one after the other, so
 /// that it leaves the processor as a whole.
 pub(in super::super::super) static LINES: Avx2 = Avx2 { parts: 2, registers: REGISTERS / 2 };

@@ -4,7 +4,7 @@
 use iced_x86::{Code, Instruction, MemoryOperand, Register};
 
 use super::super::super::avx512::{WIDTH, XOR3};
-use super::super::target::{self, Maps, NoCode, Products, Store, Target, Written};
+use super::super::target::{self, Maps, Products, Store, Target, Written};
 use super::operand_addressing::{ARGUMENTS, Places, REST_BYTES};
 use super::{X86, fetch};
 use crate::{block::Block, tuning::Level};
@@ -15,8 +15,19 @@ type Term = target::Term<X86>;
 /// Vector registers of the CPU.
 const REGISTERS: usize = 32;
 
-/// The target that `jit` makes code for.
-pub(in super::super::super) struct Avx512;
+/// The upper half of the quarters of a value.
+const SECOND: u64 = 0xf0;
+
+/// The targets that `jit` makes code for.
+pub(in super::super::super) struct Avx512 {
+    /// True if a value is of two repetitions, 32 bytes of each.
+    pairs: bool,
+}
+
+/// A value of each repetition.
+pub(in super::super::super) static WHOLE: Avx512 = Avx512 { pairs: false };
+/// A value of two repetitions with lists.
+pub(in super::super::super) static PAIRS: Avx512 = Avx512 { pairs: true };
 
 impl Target<X86> for Avx512 {
     fn width(&self) -> usize {
@@ -36,7 +47,7 @@ impl Target<X86> for Avx512 {
     }
 
     fn enter(&self, whole: bool, code: &mut Listing) -> Written {
-        if !whole {
+        if !whole || self.pairs {
             let mask = MemoryOperand::with_base_displ(ARGUMENTS, REST_BYTES as i64);
             code.push(Instruction::with2(Code::VEX_Kmovq_kr_km64, Register::K1, mask)?);
         }
@@ -47,9 +58,37 @@ impl Target<X86> for Avx512 {
         0
     }
 
-    /// Returns which bytes, as a mask.
+    /// Returns which bytes, as a mask; or which quarters are of the second repetition.
     fn rest_bytes(&self, bytes: usize) -> u64 {
-        !0 >> (WIDTH - bytes)
+        if self.pairs { SECOND } else { !0 >> (WIDTH - bytes) }
+    }
+
+    fn pairs(&self) -> bool {
+        self.pairs
+    }
+
+    fn load_half(
+        &self,
+        to: usize,
+        from: MemoryOperand,
+        second: bool,
+        code: &mut Listing,
+    ) -> Written {
+        let load = Code::EVEX_Vbroadcasti64x4_zmm_k1z_m256;
+        code.push(masked(Instruction::with2(load, zmm(to), from)?, second));
+        Ok(())
+    }
+
+    fn store_half(
+        &self,
+        to: MemoryOperand,
+        from: usize,
+        second: bool,
+        code: &mut Listing,
+    ) -> Written {
+        let store = Code::EVEX_Vextracti64x4_ymmm256_k1z_zmm_imm8;
+        code.push(Instruction::with3(store, to, zmm(from), i32::from(second))?);
+        Ok(())
     }
 
     fn fetch(&self, level: Level, at: MemoryOperand, code: &mut Listing) -> Written {
@@ -106,13 +145,13 @@ impl Maps<X86> for Avx512 {
         Places::map(factor)
     }
 
-    fn given_map(
-        &self,
-        block: &Block,
-        index: u32,
-        code: &mut Listing,
-    ) -> Result<MemoryOperand, NoCode> {
-        Ok(Places::given_map(block, index, code)?)
+    fn given_map(&self, to: usize, block: &Block, index: u32, code: &mut Listing) -> Written {
+        for second in if self.pairs { &[false, true][..] } else { &[false] } {
+            let map = Places::given_map(block, index, *second, code)?;
+            let broadcast = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
+            code.push(masked(Instruction::with2(broadcast, zmm(to), map)?, *second));
+        }
+        Ok(())
     }
 
     fn broadcast(&self, to: usize, from: MemoryOperand, code: &mut Listing) -> Written {
@@ -140,6 +179,14 @@ impl Maps<X86> for Avx512 {
         });
         Ok(())
     }
+}
+
+/// The instruction, or what it does to the quarters of the second repetition only.
+fn masked(mut instruction: Instruction, second: bool) -> Instruction {
+    if second {
+        instruction.set_op_mask(Register::K1);
+    }
+    instruction
 }
 
 fn zmm(index: usize) -> Register {

@@ -9,7 +9,7 @@ use super::super::call::Arguments;
 use super::super::target::{MOST_STACK, Machine, StraightLine};
 use super::operand_addressing::{
     AHEAD_AT, AHEAD_LEFT, AHEAD_SHIFTS, AHEAD_SLOTS, ARGUMENTS, AT, BASES, DONE, END, HEADER, LEFT,
-    MAPS, NEXT, Places, RECORDS, REGIONS, SHIFTS, SLOTS, SPARE, TABLE, low,
+    MAPS, NEXT, Places, RECORDS, REGIONS, SECOND, SHIFTS, SLOTS, SPARE, TABLE, low,
 };
 use super::{X86, fetch};
 use crate::block::{Block, Side};
@@ -98,7 +98,7 @@ impl<'a> Assembler<'a> {
         if self.variant.fetches() {
             self.advance_ahead()?;
         }
-        if self.variant != CodeVariant::Rest {
+        if self.whole() {
             self.emit(Instruction::with2(Code::Sub_rm64_imm8, LEFT, 64)?)?;
             self.emit(Instruction::with_branch(Code::Jne_rel32_64, vector)?)?;
         }
@@ -130,7 +130,7 @@ impl<'a> Assembler<'a> {
 
     /// The next vectors of all operands that are moved, one after the other.
     fn vectors(&mut self, straight: &StraightLine<X86>, turns: usize) -> Result<(), IcedError> {
-        let parts = if self.variant == CodeVariant::Rest { 1 } else { straight.parts() };
+        let parts = if self.whole() { straight.parts() } else { 1 };
         for part in 0..turns * parts {
             let at = (part * straight.width) as u64;
             for instruction in &straight.body {
@@ -156,25 +156,39 @@ impl<'a> Assembler<'a> {
         self.add(scratch, 64 * turns as i32)
     }
 
+    /// Returns whether the code takes 64 bytes after the other.
+    fn whole(&self) -> bool {
+        !matches!(self.variant, CodeVariant::Rest | CodeVariant::Half)
+    }
+
     /// All repetitions, each with its own list of operands.
     fn listed(&mut self, straight: &StraightLine<X86>) -> Result<(), IcedError> {
         let repetition = self.ip;
         for instruction in &straight.repetition {
             self.emit(*instruction)?;
         }
-        let nothing = low(DONE);
-        self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
+        let words = self.block.named().count() + self.block.given().div_ceil(8);
+        let record = 8 * words as i32;
+        if straight.pairs {
+            // An odd repetition is taken twice, and stores the same both times.
+            let next = MemoryOperand::with_base_displ(RECORDS, i64::from(record));
+            self.emit(Instruction::with2(Code::Lea_r64_m, SECOND, next)?)?;
+            self.argument(Code::Cmp_r64_rm64, SECOND, offset_of!(Arguments, end))?;
+            self.emit(Instruction::with2(Code::Cmovae_r64_rm64, SECOND, RECORDS)?)?;
+        } else {
+            let nothing = low(DONE);
+            self.emit(Instruction::with2(Code::Xor_r32_rm32, nothing, nothing)?)?;
+        }
         let vector = self.ip;
         for instruction in &straight.body {
             self.emit(*instruction)?;
         }
-        if self.variant != CodeVariant::Rest {
+        if self.whole() {
             self.add(DONE, straight.width as i32)?;
             self.argument(Code::Cmp_r64_rm64, DONE, offset_of!(Arguments, len))?;
             self.emit(Instruction::with_branch(Code::Jb_rel32_64, vector)?)?;
         }
-        let words = self.block.named().count() + self.block.given().div_ceil(8);
-        self.add(RECORDS, 8 * words as i32)?;
+        self.add(RECORDS, if straight.pairs { 2 * record } else { record })?;
         self.argument(Code::Cmp_r64_rm64, RECORDS, offset_of!(Arguments, end))?;
         self.emit(Instruction::with_branch(Code::Jb_rel32_64, repetition)?)
     }

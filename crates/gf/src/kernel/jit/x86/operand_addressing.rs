@@ -47,6 +47,8 @@ pub(super) const RECORDS: Register = Register::RDI;
 pub(super) const REGIONS: Register = Register::RSI;
 /// Position of the code in all operands.
 pub(super) const DONE: Register = Register::RAX;
+/// The record of the second repetition, where two are taken at once: they have one position.
+pub(super) const SECOND: Register = Register::RAX;
 /// Table of distances of units of inputs from the start of their region.
 pub(super) const TABLE: Register = Register::R8;
 /// The entries of the unit that most inputs have, and of those behind it.
@@ -73,15 +75,19 @@ pub(in super::super::super) struct Places {
     ranks: Vec<usize>,
     /// The operand whose unit most inputs have.
     own: Option<u32>,
-    /// The operands whose regions are in `STARTS`, and when each was used last.
-    starts: [(Option<u32>, usize); STARTS.len()],
+    /// True if the place is of the second of two repetitions.
+    second: bool,
+    /// True if places of the second one are asked for, too.
+    pairs: bool,
+    /// The operands whose regions are in `STARTS`, in which repetition, and when each was used.
+    starts: [(Option<(u32, bool)>, usize); STARTS.len()],
     time: usize,
-    /// The operand whose entries are at `CURSOR`, and its side.
-    cursor: Option<(u32, Side)>,
+    /// The operand whose entries are at `CURSOR`, its side and the repetition.
+    cursor: Option<(u32, Side, bool)>,
 }
 
 impl target::Places<X86> for Places {
-    fn new(block: &Block, addressing: Addressing) -> Places {
+    fn new(block: &Block, addressing: Addressing, pairs: bool) -> Places {
         let mut ranks = vec![0; block.sides().len()];
         for (rank, operand) in block.named().enumerate() {
             ranks[operand as usize] = rank;
@@ -94,6 +100,8 @@ impl target::Places<X86> for Places {
             addressing,
             ranks,
             own,
+            second: false,
+            pairs,
             starts,
             time: 0,
             cursor,
@@ -126,6 +134,18 @@ impl target::Places<X86> for Places {
             _ => AT[side as usize],
         };
         Ok(MemoryOperand::with_base_index(base, at))
+    }
+
+    fn second(
+        &mut self,
+        block: &Block,
+        operand: u32,
+        code: &mut Listing<X86>,
+    ) -> Result<MemoryOperand, NoCode> {
+        self.second = true;
+        let place = self.operand(block, operand, code);
+        self.second = false;
+        place
     }
 
     fn ahead(
@@ -185,7 +205,7 @@ impl Places {
         let (anchor, behind) = block.anchor(operand).unwrap_or((operand, 0));
         let [unit, _] = block.alike(anchor);
         // Outputs are only stored: their places are in use alone.
-        let near = self.own == Some(unit) && has_own_entries(block, side);
+        let near = self.own == Some(unit) && has_own_entries(block, side) && !self.second;
         let room = if side == Side::Output && near { STARTS.len() } else { 2 };
         let start = self.start(block, anchor, room, code)?;
         if near {
@@ -202,8 +222,8 @@ impl Places {
             code.push(Instruction::with2(Code::Imul_r64_rm64, far, SPARE)?);
             return Ok(MemoryOperand::with_base_index(start, far));
         }
-        if self.cursor != Some((unit, side)) {
-            self.cursor = Some((unit, side));
+        if self.cursor != Some((unit, side, self.second)) {
+            self.cursor = Some((unit, side, self.second));
             code.push(Instruction::with2(Code::Mov_r32_rm32, low(CURSOR), self.unit(anchor))?);
             let table = match side {
                 Side::Input => TABLE,
@@ -229,7 +249,7 @@ impl Places {
         room: usize,
         code: &mut Vec<Instruction>,
     ) -> Result<Register, IcedError> {
-        let [_, region] = block.alike(operand);
+        let region = (block.alike(operand)[1], self.second);
         self.time += 1;
         let usable = &mut self.starts[..room];
         if let Some(held) = usable.iter().position(|&(held, _)| held == Some(region)) {
@@ -239,11 +259,13 @@ impl Places {
         let oldest = (0..room).min_by_key(|&at| usable[at].1).unwrap_or(0);
         usable[oldest] = (Some(region), self.time);
         let start = STARTS[oldest];
-        let place = MemoryOperand::with_base_displ_size(RECORDS, self.record(operand), 1);
+        let place = MemoryOperand::with_base_displ_size(self.record(), self.entry(operand), 1);
         code.push(Instruction::with2(Code::Mov_r32_rm32, low(start), place)?);
         let place = MemoryOperand::with_base_index_scale(REGIONS, start, 8);
         code.push(Instruction::with2(Code::Mov_r64_rm64, start, place)?);
-        code.push(Instruction::with2(Code::Add_r64_rm64, start, DONE)?);
+        if !self.pairs {
+            code.push(Instruction::with2(Code::Add_r64_rm64, start, DONE)?);
+        }
         Ok(start)
     }
 
@@ -256,12 +278,17 @@ impl Places {
         Ok(())
     }
 
-    fn record(&self, operand: u32) -> i64 {
+    /// The record of the repetition.
+    fn record(&self) -> Register {
+        if self.second { SECOND } else { RECORDS }
+    }
+
+    fn entry(&self, operand: u32) -> i64 {
         8 * self.ranks[operand as usize] as i64
     }
 
     fn unit(&self, operand: u32) -> MemoryOperand {
-        MemoryOperand::with_base_displ_size(RECORDS, self.record(operand) + 4, 1)
+        MemoryOperand::with_base_displ_size(self.record(), self.entry(operand) + 4, 1)
     }
 
     /// The map of a factor, for all quarters of a vector.
@@ -275,9 +302,10 @@ impl Places {
     pub(super) fn given_map(
         block: &Block,
         index: u32,
+        second: bool,
         code: &mut Vec<Instruction>,
     ) -> Result<MemoryOperand, IcedError> {
-        given(block, index, code)?;
+        given(block, index, if second { SECOND } else { RECORDS }, code)?;
         Ok(MemoryOperand::with_base_index_scale(MAPS, SPARE, 8))
     }
 
@@ -294,7 +322,7 @@ impl Places {
         index: u32,
         code: &mut Vec<Instruction>,
     ) -> Result<[MemoryOperand; 2], IcedError> {
-        given(block, index, code)?;
+        given(block, index, RECORDS, code)?;
         let places = TABLE_LEN.trailing_zeros();
         code.push(Instruction::with2(Code::Shl_rm32_imm8, low(SPARE), places)?);
         let first = MemoryOperand::with_base_index(MAPS, SPARE);
@@ -304,9 +332,14 @@ impl Places {
 }
 
 /// Loads a factor of a repetition into the spare register.
-fn given(block: &Block, index: u32, code: &mut Vec<Instruction>) -> Result<(), IcedError> {
+fn given(
+    block: &Block,
+    index: u32,
+    record: Register,
+    code: &mut Vec<Instruction>,
+) -> Result<(), IcedError> {
     let at = 8 * block.named().count() as i64 + i64::from(index);
-    let factor = MemoryOperand::with_base_displ_size(RECORDS, at, 1);
+    let factor = MemoryOperand::with_base_displ_size(record, at, 1);
     code.push(Instruction::with2(Code::Movzx_r32_rm8, low(SPARE), factor)?);
     Ok(())
 }
