@@ -1,7 +1,7 @@
 //! The average repair cost over all patterns of F lost chunks (Clay paper, section 6.1, Fig. 17).
 
 use crate::combinations::{combinations, others, sample};
-use crate::{CodeError, Codec, RebuildMethod};
+use crate::{CodeError, Codec, RebuildMethod, Result};
 
 /// More patterns than this are sampled, not enumerated.
 const PATTERNS_MAX: u64 = 5_000;
@@ -38,7 +38,7 @@ impl Codec {
     ///
     /// # Errors
     /// `failures` is 0 or more than m.
-    pub fn average_cost(&self, failures: usize, seed: u64) -> Result<AverageCost, CodeError> {
+    pub fn average_cost(&self, failures: usize, seed: u64) -> Result<AverageCost> {
         let shape = self.shape();
         if failures == 0 || failures > shape.m {
             let (what, expected) = ("lost chunks (from 1 to m)", shape.m);
@@ -62,7 +62,7 @@ impl Codec {
 
     /// The share of the patterns of `failures` lost chunks that can be rebuilt, without a plan for
     /// each: of all of them or a sample, as in [`Codec::average_cost`].
-    pub fn survived(&self, failures: usize, seed: u64) -> Result<f64, CodeError> {
+    pub fn survived(&self, failures: usize, seed: u64) -> Result<f64> {
         let (mut patterns, mut survived) = (0_u64, 0_u64);
         self.each_pattern(failures, seed, |lost| {
             patterns += 1;
@@ -77,8 +77,8 @@ impl Codec {
         &self,
         failures: usize,
         seed: u64,
-        mut with: impl FnMut(&[usize]) -> Result<(), CodeError>,
-    ) -> Result<bool, CodeError> {
+        mut with: impl FnMut(&[usize]) -> Result<()>,
+    ) -> Result<bool> {
         let n = self.shape().n();
         let all = binomial(n as u64, failures as u64);
         let exhaustive = all.is_some_and(|count| count <= PATTERNS_MAX);
@@ -108,7 +108,7 @@ struct Statistics {
 }
 
 impl Statistics {
-    fn add(&mut self, codec: &Codec, lost: &[usize]) -> Result<(), CodeError> {
+    fn add(&mut self, codec: &Codec, lost: &[usize]) -> Result<()> {
         let shape = codec.shape();
         self.patterns += 1;
         if !codec.tolerates(lost) {

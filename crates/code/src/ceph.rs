@@ -1,6 +1,6 @@
 //! Ceph erasure-code profiles, read as the spec that gives the same bytes.
 
-use crate::{CodeError, codes::CODES, profile::Profile};
+use crate::{Result, codes::CODES, profile::Profile};
 use std::collections::BTreeMap;
 
 /// Profile keys that say where chunks go or how large they are, not what their bytes are.
@@ -21,7 +21,7 @@ const PLACEMENT_KEYS: [&str; 8] = [
 /// # Errors
 /// A plugin, technique or word size whose bytes this library does not make (yet), or numbers
 /// missing or malformed.
-pub fn translate(text: &str) -> Result<Option<String>, CodeError> {
+pub fn translate(text: &str) -> Result<Option<String>> {
     let words: Vec<&str> =
         text.split([' ', ',', '\t', '\n']).filter(|word| !word.is_empty()).collect();
     if !words.iter().any(|word| word.starts_with("plugin=")) {
@@ -58,14 +58,14 @@ pub fn translate(text: &str) -> Result<Option<String>, CodeError> {
     }
 }
 
-fn isa(profile: &mut Profile<'_>) -> Result<String, CodeError> {
+fn isa(profile: &mut Profile<'_>) -> Result<String> {
     let (k, m) = profile.numbers()?;
     profile.words.remove("packetsize");
     let matrix = profile.isa_matrix(m)?;
     Ok(format!("rs:{k}+{m},matrix={matrix}"))
 }
 
-fn jerasure(profile: &mut Profile<'_>) -> Result<String, CodeError> {
+fn jerasure(profile: &mut Profile<'_>) -> Result<String> {
     let (k, m) = profile.numbers()?;
     let packet = profile.words.remove("packetsize").unwrap_or("2048");
     let technique = profile.words.get("technique").copied().unwrap_or_default();

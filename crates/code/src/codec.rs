@@ -3,7 +3,7 @@
 use crate::codes::{self, Choice, Code};
 use crate::dag::At;
 use crate::order::Layers;
-use crate::{CodeError, CodeSpec, Packets, Program, RebuildMethod, RepairPlan, Shape};
+use crate::{CodeError, CodeSpec, Packets, Program, RebuildMethod, RepairPlan, Result, Shape};
 use kiln_gf::{Kernel, Results, TemporalHint};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -52,7 +52,7 @@ impl Codec {
     ///
     /// # Errors
     /// The parameters give no MDS code, or one that is too large; no such kernel.
-    pub fn new(spec: &CodeSpec) -> Result<Codec, CodeError> {
+    pub fn new(spec: &CodeSpec) -> Result<Codec> {
         Codec::with_kernel(spec, kiln_gf::active()?)
     }
 
@@ -60,7 +60,7 @@ impl Codec {
     ///
     /// # Errors
     /// The parameters give no MDS code, or one that is too large.
-    pub fn with_kernel(spec: &CodeSpec, kernel: &'static dyn Kernel) -> Result<Codec, CodeError> {
+    pub fn with_kernel(spec: &CodeSpec, kernel: &'static dyn Kernel) -> Result<Codec> {
         let code = codes::build(spec)?;
         let (encode, plans, margins) = Default::default();
         Ok(Codec { spec: spec.clone(), code, kernel, encode, plans, margins })
@@ -133,7 +133,7 @@ impl Codec {
     ///
     /// # Errors
     /// As [`Codec::repair_plan`].
-    pub fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+    pub fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice> {
         let (lost, available) = self.sorted(lost, available)?;
         self.code.choose(&lost, &available)
     }
@@ -143,7 +143,7 @@ impl Codec {
     ///
     /// # Errors
     /// As [`Codec::repair_plan`].
-    pub fn decode(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+    pub fn decode(&self, lost: &[usize], available: &[usize]) -> Result<Choice> {
         let (lost, available) = self.sorted(lost, available)?;
         self.code.decode(&lost, &available)
     }
@@ -162,7 +162,7 @@ impl Codec {
     ///
     /// # Errors
     /// Wrong number or lengths of chunks; parity is then untouched.
-    pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<(), CodeError> {
+    pub fn encode(&self, data: &[&[u8]], parity: &mut [&mut [u8]]) -> Result<()> {
         let hint = TemporalHint::of(data, parity, Results::ReadSoon);
         self.encode_on(data, parity, hint)
     }
@@ -177,7 +177,7 @@ impl Codec {
         data: &[&[u8]],
         parity: &mut [&mut [u8]],
         hint: TemporalHint,
-    ) -> Result<(), CodeError> {
+    ) -> Result<()> {
         let plan = self.encode_ready()?;
         self.shape().check_chunk(data.first().map_or(0, |chunk| chunk.len()))?;
         if data.len() != self.shape().k {
@@ -189,12 +189,12 @@ impl Codec {
     }
 
     /// Encoding as a plan: all parity is lost, the data chunks are the helpers.
-    pub fn encode_plan(&self) -> Result<Arc<RepairPlan>, CodeError> {
+    pub fn encode_plan(&self) -> Result<Arc<RepairPlan>> {
         self.encode_ready().cloned()
     }
 
     /// As [`Codec::encode_plan`], counting no users: every stripe comes here.
-    fn encode_ready(&self) -> Result<&Arc<RepairPlan>, CodeError> {
+    fn encode_ready(&self) -> Result<&Arc<RepairPlan>> {
         if let Some(plan) = self.encode.get() {
             return Ok(plan);
         }
@@ -209,11 +209,7 @@ impl Codec {
     ///
     /// # Errors
     /// Not enough chunks are available, or the lists are not of distinct chunks of this code.
-    pub fn repair_plan(
-        &self,
-        lost: &[usize],
-        available: &[usize],
-    ) -> Result<Arc<RepairPlan>, CodeError> {
+    pub fn repair_plan(&self, lost: &[usize], available: &[usize]) -> Result<Arc<RepairPlan>> {
         self.plan(false, lost, available)
     }
 
@@ -222,11 +218,7 @@ impl Codec {
     ///
     /// # Errors
     /// As [`Codec::repair_plan`].
-    pub fn decode_plan(
-        &self,
-        lost: &[usize],
-        available: &[usize],
-    ) -> Result<Arc<RepairPlan>, CodeError> {
+    pub fn decode_plan(&self, lost: &[usize], available: &[usize]) -> Result<Arc<RepairPlan>> {
         self.plan(true, lost, available)
     }
 
@@ -240,7 +232,7 @@ impl Codec {
         lost: &[usize],
         available: &[usize],
         cost: impl Fn(usize) -> f64,
-    ) -> Result<Arc<RepairPlan>, CodeError> {
+    ) -> Result<Arc<RepairPlan>> {
         let mut cheapest = available.to_vec();
         cheapest.sort_by(|&a, &b| cost(a).total_cmp(&cost(b)).then(a.cmp(&b)));
         cheapest.truncate(self.shape().k);
@@ -256,7 +248,7 @@ impl Codec {
         &self,
         wanted: &[(usize, Range<u32>)],
         available: &[usize],
-    ) -> Result<Arc<RepairPlan>, CodeError> {
+    ) -> Result<Arc<RepairPlan>> {
         let lost: Vec<usize> = wanted.iter().map(|(chunk, _)| *chunk).collect();
         let whole = self.repair_plan(&lost, available)?;
         let wants = |at: At| {
@@ -270,12 +262,7 @@ impl Codec {
         Ok(Arc::new(RepairPlan::new(whole.strategy(), whole.lost().to_vec(), dag, program)))
     }
 
-    fn plan(
-        &self,
-        whole: bool,
-        lost: &[usize],
-        available: &[usize],
-    ) -> Result<Arc<RepairPlan>, CodeError> {
+    fn plan(&self, whole: bool, lost: &[usize], available: &[usize]) -> Result<Arc<RepairPlan>> {
         let (lost, available) = self.sorted(lost, available)?;
         let key: Key = (whole, lost, available);
         // A panic elsewhere cannot leave the list half changed: entries go in and out whole.
@@ -302,7 +289,7 @@ impl Codec {
         Ok(plan)
     }
 
-    fn make(&self, choice: Choice) -> Result<Arc<RepairPlan>, CodeError> {
+    fn make(&self, choice: Choice) -> Result<Arc<RepairPlan>> {
         let dag = self.code.emit(&choice)?;
         let program = Program::compile(&dag, self.kernel)?;
         let program = match self.code.packets() {

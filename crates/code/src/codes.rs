@@ -29,7 +29,7 @@ pub(crate) fn codec(spec: &str) -> crate::Codec {
 use crate::order::Layers;
 use crate::profile::ReadProfile;
 use crate::spec::{ChunkNumbers, Param, Words};
-use crate::{CodeError, CodeSpec, Dag, Packets, RebuildMethod, Shape};
+use crate::{CodeError, CodeSpec, Dag, Packets, RebuildMethod, Result, Shape};
 
 /// A family of codes: its name, what it is good for, and how its spec reads.
 #[derive(Debug)]
@@ -49,8 +49,8 @@ pub struct CodeFamily {
     /// Reads a profile of Ceph's plugin of this name.
     pub(crate) profile: Option<ReadProfile>,
     /// Turns the words of a spec into its complete, ordered parameters.
-    pub(crate) resolve: fn(&mut Words<'_>) -> Result<Vec<Param>, CodeError>,
-    pub(crate) build: fn(&CodeSpec) -> Result<Box<dyn Code>, CodeError>,
+    pub(crate) resolve: fn(&mut Words<'_>) -> Result<Vec<Param>>,
+    pub(crate) build: fn(&CodeSpec) -> Result<Box<dyn Code>>,
 }
 
 /// All code families.
@@ -138,21 +138,21 @@ pub(crate) trait Code: Send + Sync {
     }
 
     /// The whole chunks that a decode of `lost` reads, data before parity.
-    fn decode(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+    fn decode(&self, lost: &[usize], available: &[usize]) -> Result<Choice> {
         decode_from_any(self.shape(), lost, available)
     }
 
     /// The way to rebuild `lost` that reads the fewest bytes.
-    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice> {
         self.decode(lost, available)
     }
 
     /// The DAG of a choice. A code with sub-chunks may read less than whole chunks.
-    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError>;
+    fn emit(&self, choice: &Choice) -> Result<Dag>;
 }
 
 /// Decode of an MDS code: from the k lowest available chunks, so data before parity.
-fn decode_from_any(shape: Shape, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+fn decode_from_any(shape: Shape, lost: &[usize], available: &[usize]) -> Result<Choice> {
     if available.len() < shape.k {
         return Err(CodeError::NotRecoverable {
             lost: lost.to_vec(),
@@ -165,11 +165,11 @@ fn decode_from_any(shape: Shape, lost: &[usize], available: &[usize]) -> Result<
     Ok(Choice::new(RebuildMethod::Decode, lost, helpers))
 }
 
-pub(crate) fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
+pub(crate) fn build(spec: &CodeSpec) -> Result<Box<dyn Code>> {
     (family(spec.family())?.build)(spec)
 }
 
-pub(crate) fn family(name: &str) -> Result<&'static CodeFamily, CodeError> {
+pub(crate) fn family(name: &str) -> Result<&'static CodeFamily> {
     CODES.iter().find(|family| family.name == name).ok_or_else(|| {
         let known: Vec<&str> = CODES.iter().map(|family| family.name).collect();
         CodeError::UnknownFamily { name: name.into(), known: known.join(", ") }

@@ -1,6 +1,6 @@
 //! Costs of coding in operations, for choosing between codes.
 
-use crate::{CodeError, Codec};
+use crate::{Codec, Result};
 
 /// Data sub-chunks whose update is looked at; more are sampled evenly.
 const UPDATES_MAX: usize = 128;
@@ -20,7 +20,7 @@ pub struct CodingCost {
 
 impl Codec {
     /// Counts the operations of an encode and of an update.
-    pub fn coding_cost(&self) -> Result<CodingCost, CodeError> {
+    pub fn coding_cost(&self) -> Result<CodingCost> {
         let plan = self.encode_plan()?;
         let dag = plan.dag();
         let inputs = dag.inputs().len();

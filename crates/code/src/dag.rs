@@ -12,7 +12,7 @@ mod build;
 
 pub use build::{DagBuilder, MatrixId, Names, StepOut, Symbol};
 
-use crate::CodeError;
+use crate::{CodeError, Result};
 use kiln_gf::{Matrix, field};
 use std::{collections::BTreeMap, ops::Range};
 
@@ -116,7 +116,7 @@ impl Dag {
     ///
     /// # Errors
     /// A chunk is named twice.
-    pub fn copy(chunks: &[usize], sub_chunks: usize) -> Result<Dag, CodeError> {
+    pub fn copy(chunks: &[usize], sub_chunks: usize) -> Result<Dag> {
         let mut builder = DagBuilder::new();
         for &chunk in chunks {
             for position in 0..sub_chunks as u32 {
@@ -186,7 +186,7 @@ impl Dag {
         &self,
         read: impl Fn(At) -> bool,
         wanted: impl Fn(At) -> bool,
-    ) -> Result<Dag, CodeError> {
+    ) -> Result<Dag> {
         let outputs = self.outputs.iter().filter(|(at, _)| wanted(*at));
         let mut needed = vec![false; self.vertices()];
         outputs.clone().for_each(|&(_, vertex)| needed[vertex as usize] = true);
@@ -253,7 +253,7 @@ impl Dag {
     ///
     /// # Errors
     /// The number of bytes is not the number of inputs.
-    pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>, CodeError> {
+    pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>> {
         if inputs.len() != self.inputs.len() {
             return Err(CodeError::Shape {
                 what: "inputs of a DAG",
@@ -277,7 +277,7 @@ impl Dag {
     ///
     /// # Errors
     /// The matrix would have more than 16 Mi entries: use [`Dag::eval`] on random vectors there.
-    pub fn matrix(&self) -> Result<Matrix, CodeError> {
+    pub fn matrix(&self) -> Result<Matrix> {
         let (rows, cols) = (self.outputs.len(), self.inputs.len());
         if rows.saturating_mul(cols) > MATRIX_ENTRIES_MAX {
             return Err(CodeError::Shape {

@@ -2,6 +2,9 @@
 
 use kiln_gf::GfError;
 
+/// Result of this crate's operations.
+pub type Result<T, E = CodeError> = std::result::Result<T, E>;
+
 /// Failure between a code spec and a finished chunk.
 #[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -28,7 +28,7 @@ pub use codec::Codec;
 pub use codes::{CODES, Choice, CodeFamily};
 pub use coding_cost::CodingCost;
 pub use dag::{Dag, DagBuilder, HelperReads, Hint, Symbol};
-pub use error::CodeError;
+pub use error::{CodeError, Result};
 pub use kiln_gf::{
     Caches, DataPath, Kernel, Matrix, Results, TemporalHint, Tuning, active, choices, field,
     working_set,

@@ -29,7 +29,7 @@ mod tests;
 pub(crate) use layers::LAYERS_MAX;
 pub use layers::Layers;
 
-use crate::CodeError;
+use crate::{CodeError, Result};
 
 /// One way to order layers: its name in a spec, and how to make it.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ fn parse(text: &str) -> Result<(&'static OrderKind, String), CodeError> {
 
 /// The one way in which an order is written, e.g. in a shard.
 /// Errors: no such order, or arguments that it does not take.
-pub(crate) fn canonical(text: &str) -> Result<String, CodeError> {
+pub(crate) fn canonical(text: &str) -> Result<String> {
     let (kind, arguments) = parse(text)?;
     Ok(match arguments.is_empty() {
         true => kind.name.into(),
@@ -114,7 +114,7 @@ impl Order {
     ///
     /// # Errors
     /// No such order, or one that these layers do not have.
-    pub fn new(layers: &Layers, text: &str) -> Result<Order, CodeError> {
+    pub fn new(layers: &Layers, text: &str) -> Result<Order> {
         let (kind, arguments) = parse(text)?;
         let bad = |reason| CodeError::BadOrder { order: shorten(text), reason };
         let list = (kind.make)(layers, &arguments).map_err(bad)?;
@@ -126,7 +126,7 @@ impl Order {
     ///
     /// # Errors
     /// The list is not a permutation of the layers, or too long to be carried by a spec.
-    pub fn from_list(layers: &Layers, list: Vec<u32>) -> Result<Order, CodeError> {
+    pub fn from_list(layers: &Layers, list: Vec<u32>) -> Result<Order> {
         for plain in ["natural", "gray", "fewest", "balanced"] {
             let order = Order::new(layers, plain)?;
             if order.layers == list {
@@ -148,7 +148,7 @@ impl Order {
         Ok(Order { name: format!("{}:{text}", list::KIND.name), ..order })
     }
 
-    fn named(layers: &Layers, name: String, list: Vec<u32>) -> Result<Order, CodeError> {
+    fn named(layers: &Layers, name: String, list: Vec<u32>) -> Result<Order> {
         let bad = |reason| CodeError::BadOrder { order: shorten(&name), reason };
         let positions = positions(&list, layers.count()).map_err(bad)?;
         Ok(Order { name, layers: list, positions })

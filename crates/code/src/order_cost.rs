@@ -1,7 +1,7 @@
 //! An order's costs side by side with others': for `kiln plan --orders` and the bench.
 
 use crate::order::{Layers, ORDERS, Order};
-use crate::{CodeError, Codec, RebuildMethod};
+use crate::{CodeError, Codec, RebuildMethod, Result};
 
 /// Cost of an order for the repairs of a code, in runs (reads of one helper).
 #[derive(Debug, Clone, PartialEq)]
@@ -40,7 +40,7 @@ impl OrderCost {
     ///
     /// # Errors
     /// The code has no layers, or the weights do not fit.
-    pub fn of(codec: &Codec, order: &Order, weights: Option<&[f64]>) -> Result<Self, CodeError> {
+    pub fn of(codec: &Codec, order: &Order, weights: Option<&[f64]>) -> Result<Self> {
         let layers = layers(codec)?;
         let runs = order.runs(layers);
         let range = (runs.iter().min(), runs.iter().max());
@@ -60,7 +60,7 @@ impl OrderCost {
     ///
     /// # Errors
     /// As [`OrderCost::of`].
-    pub fn of_all(codec: &Codec, weights: Option<&[f64]>) -> Result<Vec<Self>, CodeError> {
+    pub fn of_all(codec: &Codec, weights: Option<&[f64]>) -> Result<Vec<Self>> {
         let layers = layers(codec)?;
         let named = ORDERS.iter().filter(|kind| !kind.needs_text).map(|kind| kind.name);
         let mut orders: Vec<Order> = Vec::new();
@@ -80,14 +80,14 @@ impl OrderCost {
     }
 }
 
-fn layers(codec: &Codec) -> Result<&Layers, CodeError> {
+fn layers(codec: &Codec) -> Result<&Layers> {
     codec.layers().ok_or_else(|| CodeError::Unsupported {
         spec: codec.spec().to_string(),
         reason: "only clay has an order of layers".into(),
     })
 }
 
-fn pairs(codec: &Codec, layers: &Layers, order: &Order) -> Result<PairCost, CodeError> {
+fn pairs(codec: &Codec, layers: &Layers, order: &Order) -> Result<PairCost> {
     let n = layers.chunks();
     let mut cost = PairCost::default();
     for a in 0..n {

@@ -3,7 +3,7 @@
 
 use crate::codes::{CodeFamily, family};
 use crate::spec::{Words, joined};
-use crate::{CodeError, CodeSpec, ceph};
+use crate::{CodeError, CodeSpec, Result, ceph};
 use std::str::FromStr;
 
 /// The longest spec that is looked at, in bytes.
@@ -17,7 +17,7 @@ impl CodeSpec {
     ///
     /// # Errors
     /// The family is unknown, or has no code of these numbers.
-    pub fn of_family(family: &str, k: usize, m: usize) -> Result<CodeSpec, CodeError> {
+    pub fn of_family(family: &str, k: usize, m: usize) -> Result<CodeSpec> {
         let row = crate::codes::family(family)?;
         let numbers = (row.numbers.of)(k, m).map_err(|reason| {
             let spec = format!("{family} with k={k} and m={m}");
@@ -30,7 +30,7 @@ impl CodeSpec {
 impl FromStr for CodeSpec {
     type Err = CodeError;
 
-    fn from_str(text: &str) -> Result<CodeSpec, CodeError> {
+    fn from_str(text: &str) -> Result<CodeSpec> {
         let text = text.trim();
         if text.len() > SPEC_LEN_MAX {
             let reason = format!("{} bytes long, the limit is {SPEC_LEN_MAX}", text.len());
@@ -44,7 +44,7 @@ impl FromStr for CodeSpec {
     }
 }
 
-fn parse(text: &str) -> Result<CodeSpec, CodeError> {
+fn parse(text: &str) -> Result<CodeSpec> {
     let syntax = |reason: &str| CodeError::Syntax { spec: text.into(), reason: reason.into() };
     let (name, rest) = text.split_once(':').ok_or_else(|| match family(text) {
         Ok(_) => syntax("no ':' and chunk numbers after the family"),

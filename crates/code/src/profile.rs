@@ -1,10 +1,10 @@
 //! The words of a Ceph erasure-code profile, and what several plugins read out of them.
 
-use crate::CodeError;
+use crate::{CodeError, Result};
 use std::collections::BTreeMap;
 
 /// Reads a family's own plugin: gives the spec that has the same bytes.
-pub(crate) type ReadProfile = fn(&mut Profile<'_>) -> Result<String, CodeError>;
+pub(crate) type ReadProfile = fn(&mut Profile<'_>) -> Result<String>;
 
 /// A profile's words that are not read yet.
 pub(crate) struct Profile<'a> {
@@ -18,7 +18,7 @@ impl<'a> Profile<'a> {
     }
 
     /// Takes a whole number out; its text is what the spec repeats.
-    pub fn number(&mut self, key: &str) -> Result<&'a str, CodeError> {
+    pub fn number(&mut self, key: &str) -> Result<&'a str> {
         match self.words.remove(key) {
             Some(value) if value.parse::<u16>().is_ok() => Ok(value),
             Some(value) => Err(self.bad(format!("{key}={value} is not a number"))),
@@ -32,7 +32,7 @@ impl<'a> Profile<'a> {
     }
 
     /// One parity is plain XOR in Ceph, whatever the technique says.
-    pub fn isa_matrix(&mut self, m: &str) -> Result<&'static str, CodeError> {
+    pub fn isa_matrix(&mut self, m: &str) -> Result<&'static str> {
         match self.words.remove("technique").unwrap_or("reed_sol_van") {
             "reed_sol_van" => Ok("isa"),
             "cauchy" if m == "1" => Ok("isa"),
@@ -44,7 +44,7 @@ impl<'a> Profile<'a> {
     }
 
     /// The matrix of plugin jerasure's techniques over bytes.
-    pub fn jerasure_matrix(&mut self) -> Result<&'static str, CodeError> {
+    pub fn jerasure_matrix(&mut self) -> Result<&'static str> {
         let technique = self.words.remove("technique").unwrap_or("reed_sol_van");
         let w = self.words.remove("w").unwrap_or("8");
         match (technique, w) {

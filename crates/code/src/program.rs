@@ -16,7 +16,7 @@ mod compile;
 mod relabel;
 mod scheduled;
 
-use crate::{CodeError, Dag, passes};
+use crate::{CodeError, Dag, Result, passes};
 use blocks::Dataflow;
 use kiln_gf::{
     Buffers, Caches, DataPath, Kernel, KernelProgram, Product, ProgramSource, Results, Routine,
@@ -46,7 +46,7 @@ fn slice(cache: usize, units: usize, least: usize) -> usize {
 }
 
 /// The DAG fused, unless that finds a source superfluous: the program must read what the plan says.
-fn fused(dag: &Dag) -> Result<Cow<'_, Dag>, CodeError> {
+fn fused(dag: &Dag) -> Result<Cow<'_, Dag>> {
     let fused = passes::fuse(dag)?;
     Ok(match fused.inputs() == dag.inputs() {
         true => Cow::Owned(fused),
@@ -90,7 +90,7 @@ impl LazyCompiled {
         Box::new(LazyCompiled { source, kernel, dataflow, made: OnceLock::new() })
     }
 
-    fn compiled(&self) -> Result<&Compiled, CodeError> {
+    fn compiled(&self) -> Result<&Compiled> {
         if let Some(made) = self.made.get() {
             return Ok(made);
         }
@@ -107,7 +107,7 @@ impl Compiled {
     fn output_stationary(
         relabelled: &Relabelled,
         kernel: &'static dyn Kernel,
-    ) -> Result<Option<Compiled>, CodeError> {
+    ) -> Result<Option<Compiled>> {
         let Some((mut source, buffers)) =
             blocks::compile(&relabelled.dag, kernel, Dataflow::OutputStationary)?
         else {
@@ -126,7 +126,7 @@ impl Compiled {
         relabelled: &Relabelled,
         kernel: &'static dyn Kernel,
         dataflow: Dataflow,
-    ) -> Result<Option<Compiled>, CodeError> {
+    ) -> Result<Option<Compiled>> {
         let Some((mut source, buffers)) = blocks::compile(&relabelled.dag, kernel, dataflow)?
         else {
             return Ok(None);
@@ -147,7 +147,7 @@ impl Compiled {
     }
 
     /// A product for every step.
-    fn of_products(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Compiled, CodeError> {
+    fn of_products(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Compiled> {
         let parts = compile::compile(dag);
         let matrices = dag.matrices().iter().chain(&parts.copy);
         let products = matrices.map(|matrix| Product::new(kernel, matrix)).collect();
@@ -169,7 +169,7 @@ impl Program {
     /// Compiles a DAG for a kernel. Input buffer i holds what is read of the i-th chunk of
     /// [`Dag::reads`], output buffer j what is computed for the j-th chunk of the outputs,
     /// positions ascending in both.
-    pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program, CodeError> {
+    pub fn compile(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Program> {
         let alone = |cached| Ok(Program { cached, memory: [None, None], packets: None });
         if dag.work().0 == 0
             && let Some(kernel_program) = scheduled::resident(&*fused(dag)?, kernel)?
@@ -201,7 +201,7 @@ impl Program {
     ///
     /// # Errors
     /// The number of bytes is not the number of sub-chunks that are read.
-    pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>, CodeError> {
+    pub fn eval(&self, inputs: &[u8]) -> Result<Vec<u8>> {
         self.eval_on(inputs, TemporalHint::Temporal)
     }
 
@@ -209,7 +209,7 @@ impl Program {
     ///
     /// # Errors
     /// As [`Program::eval`].
-    pub fn eval_on(&self, inputs: &[u8], hint: TemporalHint) -> Result<Vec<u8>, CodeError> {
+    pub fn eval_on(&self, inputs: &[u8], hint: TemporalHint) -> Result<Vec<u8>> {
         Ok(self.compiled(hint, 0)?.0.kernel_program.eval(inputs)?)
     }
 
@@ -232,7 +232,7 @@ impl Program {
     /// The same program on blocks of packets, each block coded alone; the last block has shorter
     /// packets where the length asks for it.
     /// Errors: some buffer is a part of a block.
-    pub(crate) fn in_packets(self, packets: Packets) -> Result<Program, CodeError> {
+    pub(crate) fn in_packets(self, packets: Packets) -> Result<Program> {
         packets.check(self.cached.kernel_program.buffers())?;
         Ok(Program { packets: Some(packets), ..self })
     }
@@ -241,7 +241,7 @@ impl Program {
     ///
     /// # Errors
     /// The number or a length of the buffers does not fit; outputs are then untouched.
-    pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), CodeError> {
+    pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<()> {
         let hint = TemporalHint::of(inputs, outputs, Results::ReadSoon);
         self.run_on(inputs, outputs, hint)
     }
@@ -256,7 +256,7 @@ impl Program {
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
         hint: TemporalHint,
-    ) -> Result<(), CodeError> {
+    ) -> Result<()> {
         let bytes = working_set(inputs, outputs);
         let (&Compiled { ref kernel_program, slice }, hint) = self.compiled(hint, bytes)?;
         match &self.packets {

@@ -1,6 +1,6 @@
 //! A repair: what is read from whom, and the program that rebuilds the lost chunks from it.
 
-use crate::{CodeError, Dag, HelperReads, Program};
+use crate::{Dag, HelperReads, Program, Result};
 use kiln_gf::TemporalHint;
 use std::fmt;
 
@@ -106,7 +106,7 @@ impl RepairPlan {
     ///
     /// # Errors
     /// The number or a length of the buffers does not fit; outputs are then untouched.
-    pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), CodeError> {
+    pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<()> {
         self.program.run(inputs, outputs)
     }
 
@@ -120,7 +120,7 @@ impl RepairPlan {
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
         hint: TemporalHint,
-    ) -> Result<(), CodeError> {
+    ) -> Result<()> {
         self.program.run_on(inputs, outputs, hint)
     }
 }

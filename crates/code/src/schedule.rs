@@ -7,8 +7,8 @@
 //! Words are packets of a sub-chunk's length: those that are read, those that are made, and
 //! temporary ones that no chunk stores (the S of EVENODD).
 
-use crate::CodeError;
 use crate::dag::{At, Dag};
+use crate::{CodeError, Result};
 use kiln_gf::{Buffers, Unit};
 
 /// One operation on whole words, by index: inputs, then outputs, then temporary words.
@@ -81,7 +81,7 @@ pub(crate) struct Sum {
 
 /// The sums of a DAG, each after its terms.
 /// Errors: the DAG multiplies.
-pub(crate) fn sums(dag: &Dag) -> Result<Vec<Sum>, CodeError> {
+pub(crate) fn sums(dag: &Dag) -> Result<Vec<Sum>> {
     let mut sums = Vec::with_capacity(dag.vertices() - dag.inputs().len());
     for step in dag.steps() {
         for (r, vertex) in step.vertices().enumerate() {

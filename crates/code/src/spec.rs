@@ -1,6 +1,6 @@
 //! A code spec once it is read: a family, its chunk numbers and its parameters.
 
-use crate::CodeError;
+use crate::{CodeError, Result};
 use std::fmt;
 
 /// One parameter of a code with the value in force.
@@ -127,7 +127,7 @@ impl<'a> Words<'a> {
     }
 
     /// Takes a whole number out.
-    pub(crate) fn take_number(&mut self, key: &'static str) -> Result<Option<usize>, CodeError> {
+    pub(crate) fn take_number(&mut self, key: &'static str) -> Result<Option<usize>> {
         let Some(value) = self.take(key) else { return Ok(None) };
         let bad = |_| self.bad(key, value, "not a whole number".into());
         value.parse().map(Some).map_err(bad)

@@ -1,6 +1,6 @@
 //! Stripe geometry: k data chunks of alpha sub-chunks, encoded together with m parity chunks.
 
-use crate::CodeError;
+use crate::{CodeError, Result};
 
 /// The numbers of a code that everybody needs: data chunks, parity chunks, sub-chunks a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,7 +36,7 @@ impl Shape {
     /// assert_eq!(shape.join(&data, 3), b"abc");
     /// # Ok::<(), kiln_code::CodeError>(())
     /// ```
-    pub fn split(&self, bytes: &[u8], chunk: usize) -> Result<Vec<Vec<u8>>, CodeError> {
+    pub fn split(&self, bytes: &[u8], chunk: usize) -> Result<Vec<Vec<u8>>> {
         self.check_chunk(chunk)?;
         let room = chunk.saturating_mul(self.k);
         if bytes.len() > room {
@@ -63,7 +63,7 @@ impl Shape {
         out
     }
 
-    pub(crate) fn check_chunk(&self, chunk: usize) -> Result<usize, CodeError> {
+    pub(crate) fn check_chunk(&self, chunk: usize) -> Result<usize> {
         if chunk == 0 || !chunk.is_multiple_of(self.alpha) {
             return Err(CodeError::Shape {
                 what: "chunk length as a multiple of the sub-chunks a chunk",

@@ -4,7 +4,7 @@
 //! If most of the data does not change, most of that encode is zero: the rest of its DAG is
 //! the update, and the parity sub-chunks it computes are the only ones to be written.
 
-use crate::{CodeError, Codec, Dag, Program, Shape, dag::At};
+use crate::{CodeError, Codec, Dag, Program, Result, Shape, dag::At};
 
 /// Plan to change parity after a change of some data sub-chunks; made by [`Codec::update_plan`].
 ///
@@ -50,7 +50,7 @@ impl UpdatePlan {
     ///
     /// # Errors
     /// The number or a length of the buffers does not fit; outputs are then untouched.
-    pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<(), CodeError> {
+    pub fn run(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]]) -> Result<()> {
         self.program.run(inputs, outputs)
     }
 }
@@ -60,7 +60,7 @@ impl Codec {
     ///
     /// # Errors
     /// No sub-chunk is named, one is named twice, or one is no data of this code.
-    pub fn update_plan(&self, changes: &[At]) -> Result<UpdatePlan, CodeError> {
+    pub fn update_plan(&self, changes: &[At]) -> Result<UpdatePlan> {
         let mut changes = changes.to_vec();
         changes.sort_unstable();
         let Shape { k, alpha, .. } = self.shape();

@@ -5,7 +5,7 @@
 //! vectors where that is quick, which proves equality, else on random vectors over the field. A
 //! wrong sub-chunk agrees on one random vector with probability 1/256, on all with 256^-64.
 
-use crate::{Execution, NodeExecution, Plan, PlanError, Round, Source};
+use crate::{Execution, NodeExecution, Plan, PlanError, Result, Round, Source};
 use kiln_code::{Dag, dag::At, field};
 use std::collections::{BTreeMap, HashMap};
 
@@ -40,12 +40,12 @@ impl Plan {
     ///
     /// # Errors
     /// What is wrong: such a plan must not run.
-    pub fn check(&self) -> Result<Proof, PlanError> {
+    pub fn check(&self) -> Result<Proof> {
         check(self, &self.execution()?)
     }
 }
 
-fn check(plan: &Plan, execution: &Execution) -> Result<Proof, PlanError> {
+fn check(plan: &Plan, execution: &Execution) -> Result<Proof> {
     let (repair, placed) = (plan.problem().dag(), plan.dag());
     let inputs = repair.inputs();
     if let Some(&at) = placed.inputs().iter().find(|at| inputs.binary_search(at).is_err()) {
@@ -73,7 +73,7 @@ fn check(plan: &Plan, execution: &Execution) -> Result<Proof, PlanError> {
 }
 
 /// Compares plan and repair on one set of values of the repair's inputs.
-fn compare(plan: &Plan, execution: &Execution, values: &[Lanes]) -> Result<(), PlanError> {
+fn compare(plan: &Plan, execution: &Execution, values: &[Lanes]) -> Result<()> {
     let repair = plan.problem().dag();
     let disk: HashMap<At, Lanes> = repair.inputs().iter().copied().zip(values.to_vec()).collect();
     let mut run = Run {
@@ -120,7 +120,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn round(&mut self, node: usize, round: &Round) -> Result<(), PlanError> {
+    fn round(&mut self, node: usize, round: &Round) -> Result<()> {
         for &piece in &round.reads {
             let values = self.read(node, piece)?;
             self.has.insert((node, piece), values);
@@ -157,7 +157,7 @@ impl Run<'_> {
     }
 
     /// Returns what a node reads from its own disk.
-    fn read(&self, node: usize, piece: u32) -> Result<Vec<Lanes>, PlanError> {
+    fn read(&self, node: usize, piece: u32) -> Result<Vec<Lanes>> {
         let wrong = || PlanError::Internal(format!("node {node} cannot read piece {piece}"));
         let piece = self.execution.pieces().get(piece as usize).ok_or_else(wrong)?;
         let Source::Disk { chunk, runs } = &piece.source else { return Err(wrong()) };
@@ -170,11 +170,11 @@ impl Run<'_> {
         positions.map(value).collect()
     }
 
-    fn held(&self, node: usize, piece: u32, round: u32) -> Result<&Vec<Lanes>, PlanError> {
+    fn held(&self, node: usize, piece: u32, round: u32) -> Result<&Vec<Lanes>> {
         self.has.get(&(node, piece)).ok_or(PlanError::Missing { node, piece, round })
     }
 
-    fn compute(&mut self, node: usize, round: &Round, dag: &Dag) -> Result<(), PlanError> {
+    fn compute(&mut self, node: usize, round: &Round, dag: &Dag) -> Result<()> {
         let mut inputs = Vec::with_capacity(dag.inputs().len());
         for &piece in &round.inputs {
             inputs.extend_from_slice(self.held(node, piece, round.round)?);

@@ -1,6 +1,6 @@
 //! A snapshot of the machines: names, failure domains, links, load.
 
-use crate::PlanError;
+use crate::{PlanError, Result};
 
 /// The most nodes of a snapshot; node indices are kept in 16 bits.
 pub(crate) const NODES_MAX: usize = 65_000;
@@ -66,7 +66,7 @@ impl Cluster {
     ///
     /// # Errors
     /// A rate is not positive, a load is not from 0 to less than 1, or there are too many nodes.
-    pub fn new(nodes: Vec<Node>) -> Result<Cluster, PlanError> {
+    pub fn new(nodes: Vec<Node>) -> Result<Cluster> {
         let (got, limit) = (nodes.len(), NODES_MAX);
         if got > limit {
             return Err(PlanError::TooMany { what: "nodes of a cluster", got, limit });
@@ -92,7 +92,7 @@ impl Cluster {
     }
 
     /// A cluster of `count` equal, idle nodes `n0`, `n1`, ..., each a domain of its own.
-    pub fn uniform(count: usize) -> Result<Cluster, PlanError> {
+    pub fn uniform(count: usize) -> Result<Cluster> {
         Cluster::new((0..count.min(NODES_MAX + 1)).map(|i| Node::new(format!("n{i}"))).collect())
     }
 

@@ -2,6 +2,9 @@
 
 use kiln_code::{CodeError, dag::At};
 
+/// Result of this crate's operations.
+pub type Result<T, E = PlanError> = std::result::Result<T, E>;
+
 /// Failure between a DAG and a proven plan.
 #[allow(missing_docs)] // of fields that their names describe
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -12,7 +12,7 @@
 
 mod build;
 
-use crate::{Plan, PlanError};
+use crate::{Plan, Result};
 use kiln_code::Dag;
 use std::ops::Range;
 
@@ -96,7 +96,7 @@ pub struct Execution {
 
 impl Plan {
     /// Returns the execution of the nodes.
-    pub fn execution(&self) -> Result<Execution, PlanError> {
+    pub fn execution(&self) -> Result<Execution> {
         build::build(self)
     }
 }

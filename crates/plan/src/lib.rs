@@ -45,7 +45,7 @@ pub use check::Proof;
 pub use cluster::{Cluster, Node};
 pub use cost::{Costs, NodeCost};
 pub use edges::Edges;
-pub use error::PlanError;
+pub use error::{PlanError, Result};
 pub use execution::{Execution, NodeExecution, Persist, Piece, Round, Source};
 pub use lower_bounds::LowerBounds;
 pub use plan::Plan;

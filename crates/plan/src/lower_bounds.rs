@@ -16,7 +16,7 @@
 //! *Time.* In t seconds helpers with links of U bytes a second together send at most U t, and new
 //! nodes receive at most D t: the traffic bound at r = D t gives the least t.
 
-use crate::{Cluster, PlanError, Problem};
+use crate::{Cluster, Problem, Result};
 use kiln_code::{Dag, Matrix};
 
 /// The most entries of a matrix that is looked at.
@@ -59,7 +59,7 @@ pub struct LowerBounds {
 
 impl LowerBounds {
     /// The limits of a problem; nothing where its matrix is too large to look at.
-    pub fn of(problem: &Problem) -> Result<Option<LowerBounds>, PlanError> {
+    pub fn of(problem: &Problem) -> Result<Option<LowerBounds>> {
         let dag = problem.dag();
         let Some(matrix) = matrix(dag)? else { return Ok(None) };
         let cut = Cut { problem, matrix };
@@ -131,7 +131,7 @@ impl LowerBounds {
 }
 
 /// The matrix of a DAG, if it is not too large.
-fn matrix(dag: &Dag) -> Result<Option<Matrix>, PlanError> {
+fn matrix(dag: &Dag) -> Result<Option<Matrix>> {
     match dag.inputs().len().saturating_mul(dag.outputs().len()) > ENTRIES_MAX {
         true => Ok(None),
         false => Ok(Some(dag.matrix()?)),
@@ -247,7 +247,7 @@ fn next_set(set: &mut [usize], limit: usize) -> bool {
 
 /// By chunk, the rank of what its sub-chunks contribute to the outputs: so much must leave its
 /// node, whatever the plan. Nothing where the DAG is too large to say.
-pub(crate) fn contributions(dag: &Dag, chunks: usize) -> Result<Option<Vec<u32>>, PlanError> {
+pub(crate) fn contributions(dag: &Dag, chunks: usize) -> Result<Option<Vec<u32>>> {
     let Some(matrix) = matrix(dag)? else { return Ok(None) };
     let mut ranks = vec![0; chunks];
     for (chunk, rank) in ranks.iter_mut().enumerate() {

@@ -1,7 +1,7 @@
 //! A plan: a DAG with a node for every vertex. Its costs, its parts and its proof are added to it
 //! in `cost`, `execution` and `check`, which need it while it needs none of them.
 
-use crate::{PlanError, Problem, edges::Edges};
+use crate::{PlanError, Problem, Result, edges::Edges};
 use kiln_code::Dag;
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl Plan {
         dag: Arc<Dag>,
         place: Vec<usize>,
         strategy: &'static str,
-    ) -> Result<Plan, PlanError> {
+    ) -> Result<Plan> {
         let expected = dag.vertices() - dag.inputs().len();
         if place.len() != expected {
             return Err(PlanError::Placement { expected, got: place.len() });

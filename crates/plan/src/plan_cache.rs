@@ -5,7 +5,7 @@
 //! parts (the home of the first chunk, of the second, ..., the targets), under a fingerprint of all
 //! that, and fits every stripe of the same kind.
 
-use crate::{PlacementStrategy, Plan, PlanError, Problem, SearchBudget};
+use crate::{PlacementStrategy, Plan, Problem, Result, SearchBudget};
 use std::collections::{HashMap, VecDeque};
 
 /// First bytes of a saved plan cache; the last one is the version.
@@ -34,7 +34,7 @@ impl PlanCache {
         strategy: &'static PlacementStrategy,
         problem: &Problem,
         budget: &mut SearchBudget<'_>,
-    ) -> Result<Plan, PlanError> {
+    ) -> Result<Plan> {
         let execution = execution(problem);
         let key = fingerprint(strategy.name, problem, &execution, budget);
         let count = placed(problem);

@@ -1,6 +1,6 @@
 //! A planning problem: a DAG, the machines, and which of them a chunk concerns.
 
-use crate::{Cluster, PlanError};
+use crate::{Cluster, PlanError, Result};
 use kiln_code::{Dag, dag::At};
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -33,7 +33,7 @@ impl Problem {
         cluster: Arc<Cluster>,
         homes: &[(usize, usize)],
         targets: &[(usize, usize)],
-    ) -> Result<Problem, PlanError> {
+    ) -> Result<Problem> {
         let (got, limit) = (dag.vertices(), VERTICES_MAX);
         if got > limit {
             return Err(PlanError::TooMany { what: "vertices of a DAG", got, limit });
@@ -69,7 +69,7 @@ impl Problem {
     ///
     /// # Errors
     /// The DAG is too large.
-    pub fn on_own_nodes(dag: Dag) -> Result<Problem, PlanError> {
+    pub fn on_own_nodes(dag: Dag) -> Result<Problem> {
         let chunks = dag.inputs().iter().chain(dag.outputs().iter().map(|(at, _)| at));
         let count = chunks.map(|at| at.chunk as usize + 1).max().unwrap_or(0);
         let all: Vec<(usize, usize)> = (0..count).map(|i| (i, i)).collect();
@@ -81,7 +81,7 @@ impl Problem {
     ///
     /// # Errors
     /// No sub-chunk is wanted.
-    pub fn of_range(&self, wanted: impl Fn(At) -> bool) -> Result<Problem, PlanError> {
+    pub fn of_range(&self, wanted: impl Fn(At) -> bool) -> Result<Problem> {
         let dag = Arc::new(self.dag.restricted(|_| true, wanted)?);
         let list = |map: &BTreeMap<u32, usize>| -> Vec<(usize, usize)> {
             map.iter().map(|(&chunk, &node)| (chunk as usize, node)).collect()
@@ -96,7 +96,7 @@ impl Problem {
     ///
     /// # Errors
     /// A node is not in the cluster.
-    pub fn with_workers(mut self, more: &[usize]) -> Result<Problem, PlanError> {
+    pub fn with_workers(mut self, more: &[usize]) -> Result<Problem> {
         let nodes = self.cluster.nodes().len();
         if let Some(&node) = more.iter().find(|&&node| node >= nodes) {
             return Err(PlanError::BadNode { node, nodes, role: "a worker" });

@@ -17,7 +17,7 @@ pub use layout::{Layout, Stripe};
 
 use crate::{Cluster, Plan, PlanError, Problem};
 use candidates::CandidatePlans;
-use kiln_code::{CodeError, Dag, Shape};
+use kiln_code::{Dag, Result, Shape};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The strategy of a job that computes nothing: the node that leaves sends its chunk.
@@ -67,7 +67,7 @@ impl Default for RecoveryOptions {
 }
 
 /// Emits the DAG that rebuilds lost chunks from available ones: [`kiln_code::Codec::repair_dag`].
-pub type Emit<'a> = &'a dyn Fn(&[usize], &[usize]) -> Result<Dag, CodeError>;
+pub type Emit<'a> = &'a dyn Fn(&[usize], &[usize]) -> Result<Dag>;
 
 /// True if a loss of chunks can be rebuilt: [`kiln_code::Codec::tolerates`].
 pub type Tolerates<'a> = &'a dyn Fn(&[usize]) -> bool;

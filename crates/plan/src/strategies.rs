@@ -15,7 +15,7 @@ mod battery;
 pub use hub::{alternatives, frontier};
 pub use partial_sums::flat;
 
-use crate::{Costs, Plan, PlanError, Problem, SearchBudget};
+use crate::{Costs, Plan, PlanError, Problem, Result, SearchBudget};
 
 /// Weight of a sub-chunk between failure domains, where one within counts 1.
 const ACROSS: f64 = 3.0;
@@ -36,11 +36,11 @@ pub struct PlacementStrategy {
     pub variants: Option<Variants>,
     /// True if the costs of a plan keep what the strategy promises; the battery of tests asks.
     pub promise: fn(&Problem, &Costs) -> bool,
-    pub(crate) place: fn(&Problem, &mut SearchBudget<'_>) -> Result<Plan, PlanError>,
+    pub(crate) place: fn(&Problem, &mut SearchBudget<'_>) -> Result<Plan>,
 }
 
 /// More plans for a problem.
-pub type Variants = fn(&Problem, &mut SearchBudget<'_>) -> Result<Vec<Plan>, PlanError>;
+pub type Variants = fn(&Problem, &mut SearchBudget<'_>) -> Result<Vec<Plan>>;
 
 /// Basis of the plans of a strategy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,11 +71,7 @@ impl PlacementStrategy {
 
     /// Plans a repair. Where the strategy can do nothing for this DAG, the plan is the central one
     /// and [`Plan::note`] says so.
-    pub fn plan(
-        &self,
-        problem: &Problem,
-        budget: &mut SearchBudget<'_>,
-    ) -> Result<Plan, PlanError> {
+    pub fn plan(&self, problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan> {
         (self.place)(problem, budget)
     }
 }
@@ -97,7 +93,7 @@ pub static STRATEGIES: &[PlacementStrategy] = &[
 ];
 
 /// The strategy of a name.
-pub fn strategy(name: &str) -> Result<&'static PlacementStrategy, PlanError> {
+pub fn strategy(name: &str) -> Result<&'static PlacementStrategy> {
     STRATEGIES.iter().find(|strategy| strategy.name == name).ok_or_else(|| {
         let known: Vec<&str> = STRATEGIES.iter().map(|strategy| strategy.name).collect();
         PlanError::UnknownStrategy { name: name.into(), known: known.join(", ") }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
 use kiln_pool::repair::{Looked, RebuiltShards};
-use kiln_stripe::PoolError;
+use kiln_stripe::Result;
 
 /// Rebuilt shards that are put in place, and whether they were.
 pub(crate) type Commits = Coalescer<RebuiltShards, bool>;
@@ -17,7 +17,7 @@ pub(crate) type Looks = Coalescer<String, Looked>;
 #[derive(Debug)]
 pub(crate) struct Coalescer<W, E> {
     waiting: BTreeMap<usize, W>,
-    ended: BTreeMap<usize, Result<E, PoolError>>,
+    ended: BTreeMap<usize, Result<E>>,
 }
 
 impl<W, E> Default for Coalescer<W, E> {
@@ -62,12 +62,12 @@ impl<W: OfObject, E> Coalescer<W, E> {
     }
 
     /// Keeps the results of these jobs.
-    pub fn end(&mut self, jobs: Vec<usize>, ends: Vec<Result<E, PoolError>>) {
+    pub fn end(&mut self, jobs: Vec<usize>, ends: Vec<Result<E>>) {
         self.ended.extend(jobs.into_iter().zip(ends));
     }
 
     /// Returns the result of a job; `None`: it still waits.
-    pub fn ended(&mut self, job: usize) -> Option<Result<E, PoolError>> {
+    pub fn ended(&mut self, job: usize) -> Option<Result<E>> {
         self.ended.remove(&job)
     }
 }

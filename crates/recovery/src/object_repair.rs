@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_plan::Plan;
 use kiln_pool::{Listed, PoolConfig, repair::MissingShards};
-use kiln_stripe::PoolError;
+use kiln_stripe::{PoolError, Result};
 
 use super::batch::{Batch, DamagedObject, Snapshot};
 use super::{attempts::Helper, report::Outcome};
@@ -123,7 +123,7 @@ pub(crate) struct Commit {
 impl Commit {
     /// Returns the end after a try; `None`: a node may have gone since, and those that are left can
     /// commit, so the pool is opened anew and it is tried again.
-    pub fn tried(&mut self, outcome: Result<bool, PoolError>) -> Option<Outcome> {
+    pub fn tried(&mut self, outcome: Result<bool>) -> Option<Outcome> {
         self.tries += 1;
         match outcome {
             Ok(true) => Some(Outcome::Repaired),

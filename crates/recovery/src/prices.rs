@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kiln_plan::{Cluster, Node, NodeCost, Plan, PlanError, SearchBudget};
+use kiln_plan::{Cluster, Node, NodeCost, Plan, PlanError, Result, SearchBudget};
 use serde::Serialize;
 
 use super::placed::{self, Wanted};
@@ -83,7 +83,7 @@ impl ByPrice {
     }
 
     /// The nodes as the planner sees them: what is paid for goes from one domain to another.
-    fn cluster(&self) -> Result<Arc<Cluster>, PlanError> {
+    fn cluster(&self) -> Result<Arc<Cluster>> {
         let node = |(rank, price): (usize, &NodePrice)| {
             let domain = match price.zone {
                 Some(zone) => format!("zone {zone}"),

@@ -14,7 +14,7 @@ use kiln_pool::{
 };
 use kiln_recovery::HelpingAgents;
 use kiln_store::{Backend, MemoryBackend, Operation};
-use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
+use kiln_stripe::{Result, Settings, Silent, StreamSource};
 use kiln_testkit::{Fault, FaultAction, FaultyBackend, pattern};
 use tokio::runtime::Runtime;
 
@@ -83,7 +83,7 @@ impl Scene {
         helpers: &dyn Helpers,
         range: Option<Range<u64>>,
         out: &mut dyn Write,
-    ) -> Result<GetReport, PoolError> {
+    ) -> Result<GetReport> {
         let req = GetRequest { name: "object", range };
         self.pool().reader().read_with(&req, Some(helpers), out, &settings())
     }

@@ -5,10 +5,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use kiln_pool::{Pool, PutRequest};
 use kiln_store::StoreError;
-use kiln_stripe::{Buffers, Observer, PoolError, Settings, Silent, Source};
+use kiln_stripe::{Buffers, Observer, PoolError, Result, Settings, Silent, Source};
 
 /// Opens a pool again, after its map has changed or a node has failed.
-pub type Reopen = Box<dyn Fn() -> Result<Pool, PoolError> + Send + Sync>;
+pub type Reopen = Box<dyn Fn() -> Result<Pool> + Send + Sync>;
 
 /// Bytes of stripes that a put or a read of a segment may take, and of those that are kept from one
 /// to the next.
@@ -78,10 +78,7 @@ impl Rim {
 
     /// Does something with the pool; where its map has changed, or a node fails, with the pool
     /// opened again: nodes that cannot be used are then known to be such.
-    pub(crate) fn with<T>(
-        &self,
-        act: impl Fn(&Pool) -> Result<T, PoolError>,
-    ) -> Result<T, PoolError> {
+    pub(crate) fn with<T>(&self, act: impl Fn(&Pool) -> Result<T>) -> Result<T> {
         let mut tries = 0;
         loop {
             match act(&self.pool()) {
@@ -101,14 +98,14 @@ impl Rim {
     }
 
     /// Opens the pool again where it could not use a node so far, which may be back.
-    pub(crate) fn look_for_nodes(&self) -> Result<(), PoolError> {
+    pub(crate) fn look_for_nodes(&self) -> Result<()> {
         match self.pool().found_away().is_empty() {
             true => Ok(()),
             false => self.open_again(),
         }
     }
 
-    fn open_again(&self) -> Result<(), PoolError> {
+    fn open_again(&self) -> Result<()> {
         if let Some(reopen) = &self.reopen {
             let pool = Arc::new(reopen()?);
             *self.pool.write().unwrap_or_else(PoisonError::into_inner) = pool;
@@ -128,11 +125,7 @@ impl Rim {
     }
 
     /// Puts an object, over whatever has its name; `source` gives its bytes from the start.
-    pub(crate) fn put<S: Source>(
-        &self,
-        name: &str,
-        source: impl Fn() -> S,
-    ) -> Result<(), PoolError> {
+    pub(crate) fn put<S: Source>(&self, name: &str, source: impl Fn() -> S) -> Result<()> {
         self.put_with(name, source, &self.settings(&Silent))
     }
 
@@ -142,7 +135,7 @@ impl Rim {
         name: &str,
         source: impl Fn() -> S,
         settings: &Settings<'_>,
-    ) -> Result<(), PoolError> {
+    ) -> Result<()> {
         self.with(|pool| {
             let (run, now_ms) = (self.id(), self.now_ms());
             let req = PutRequest { name, run, now_ms, replace: true };
@@ -151,12 +144,12 @@ impl Rim {
     }
 
     /// Removes an object, if it is there.
-    pub(crate) fn remove(&self, name: &str) -> Result<(), PoolError> {
+    pub(crate) fn remove(&self, name: &str) -> Result<()> {
         self.remove_all(&[name])
     }
 
     /// Removes objects, those that are there; they share locks and syncs.
-    pub(crate) fn remove_all(&self, names: &[&str]) -> Result<(), PoolError> {
+    pub(crate) fn remove_all(&self, names: &[&str]) -> Result<()> {
         self.with(|pool| {
             let objects: Vec<(&str, [u8; 16])> =
                 names.iter().map(|name| (*name, self.id())).collect();

@@ -1,7 +1,7 @@
 //! One battery for every code: all loss patterns, exact matrices, bytes against the oracle.
 
 use crate::combinations::{combinations, others, sample};
-use crate::{CODES, CodeError, Codec, RepairPlan, Shape, codes::codec, dag::At, seed};
+use crate::{CODES, CodeError, Codec, RepairPlan, Result, Shape, codes::codec, dag::At, seed};
 use kiln_gf::{Matrix, TemporalHint};
 
 /// Every row's codes that are small enough for exhaustive patterns; more of Clay's are below.
@@ -10,7 +10,7 @@ fn small() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns what a code plans, or a failure that names the code and the loss.
-fn planned<T>(codec: &Codec, lost: &[usize], plan: Result<T, CodeError>) -> T {
+fn planned<T>(codec: &Codec, lost: &[usize], plan: Result<T>) -> T {
     plan.unwrap_or_else(|error| panic!("{} lost {lost:?}: {error}", codec.spec()))
 }
 

@@ -4,7 +4,7 @@
 use super::xor::{self, Equations, PRIME_MAX, XorCode};
 use super::{Code, CodeFamily};
 use crate::spec::{K_PLUS_M, Param, Words};
-use crate::{CodeError, CodeSpec, Shape};
+use crate::{CodeSpec, Result, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "blaum-roth",
@@ -21,7 +21,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
 /// Ceph's default, kept by it although 8 is no prime.
 const CEPH_W: usize = 7;
 
-fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
+fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>> {
     xor::only_parities(words, 2)?;
     let least = words.k.max(2);
     let legal = || (least..PRIME_MAX).filter(|&w| xor::is_prime(w + 1));
@@ -41,7 +41,7 @@ fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
     Ok(vec![w, xor::take_packet(words)?])
 }
 
-fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
+fn build(spec: &CodeSpec) -> Result<Box<dyn Code>> {
     let w = xor::number(spec, "w")?;
     let shape = Shape { k: spec.k(), m: 2, alpha: w };
     let equations = Equations::of_blocks(shape, |r, j, l| match r {

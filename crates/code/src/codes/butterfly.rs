@@ -24,7 +24,7 @@
 use super::CodeFamily;
 use super::xor::{self, Equations, XorCode};
 use crate::dag::{At, Hint};
-use crate::{CodeError, CodeSpec, Shape, order::LAYERS_MAX, spec::K_PLUS_M};
+use crate::{CodeError, CodeSpec, Result, Shape, order::LAYERS_MAX, spec::K_PLUS_M};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "butterfly",
@@ -53,7 +53,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
 };
 
 /// The numbers of the code, refused where 2^(k-1) is too large.
-fn shape(spec: &CodeSpec) -> Result<Shape, CodeError> {
+fn shape(spec: &CodeSpec) -> Result<Shape> {
     let (k, most) = (spec.k(), LAYERS_MAX.ilog2() as usize + 1);
     if k > most {
         return Err(CodeError::AlphaTooLarge {

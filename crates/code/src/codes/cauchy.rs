@@ -7,7 +7,7 @@ mod matrix;
 use super::xor::{self, Equations, XorCode};
 use super::{Code, CodeFamily};
 use crate::spec::{K_PLUS_M, Param, Words};
-use crate::{CodeError, CodeSpec, Shape};
+use crate::{CodeSpec, Result, Shape};
 use matrix::{BinaryField, WORD_SIZES};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
@@ -30,7 +30,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     build,
 };
 
-fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
+fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>> {
     let n = words.k + words.m;
     let fits = |w: &usize| 1_u64 << w >= n as u64;
     let smallest = WORD_SIZES.into_iter().find(fits).unwrap_or(8);
@@ -50,14 +50,14 @@ fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
     Ok(vec![w, Param::new("matrix", matrix.into(), "good"), xor::take_packet(words)?])
 }
 
-fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
+fn build(spec: &CodeSpec) -> Result<Box<dyn Code>> {
     let shape = Shape { k: spec.k(), m: spec.m(), alpha: xor::number(spec, "w")? };
     let equations = equations(shape, spec.value("matrix") == "good")?;
     Ok(Box::new(XorCode::new(equations, xor::packet(spec))))
 }
 
 /// The equations of `cauchy_good` or `cauchy_orig`, with w = alpha.
-pub(super) fn equations(shape: Shape, good: bool) -> Result<Equations, CodeError> {
+pub(super) fn equations(shape: Shape, good: bool) -> Result<Equations> {
     let field = BinaryField::new(shape.alpha)?;
     let matrix = match good {
         true => field.good(shape.k, shape.m),

@@ -19,7 +19,7 @@ use super::scalar::{self, ScalarCode};
 use super::{Choice, Code, CodeFamily, liber8tion, xor};
 use crate::order::{self, Layers, Order};
 use crate::spec::{K_PLUS_M, Param, Words};
-use crate::{CodeError, CodeSpec, Dag, Packets, Shape, profile::Profile};
+use crate::{CodeError, CodeSpec, Dag, Packets, Result, Shape, profile::Profile};
 use bits::{BITS, BitMatrix};
 use grid::Grid;
 use kiln_gf::{Matrix, generator};
@@ -61,7 +61,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
 /// The order by default.
 const NATURAL: &str = "natural";
 
-fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
+fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>> {
     let (k, last) = (words.k, words.k + words.m - 1);
     let d = words.take_number("d")?.unwrap_or(last);
     if !(k..=last).contains(&d) {
@@ -96,7 +96,7 @@ fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
 }
 
 /// Ceph's plugin `clay`, whose scalar code is another plugin's.
-fn profile(profile: &mut Profile<'_>) -> Result<String, CodeError> {
+fn profile(profile: &mut Profile<'_>) -> Result<String> {
     let (k, m) = profile.numbers()?;
     let d = profile.words.remove("d");
     // Ceph's clay gives its scalar code neither: w is 8, packets have 2048 bytes.
@@ -129,7 +129,7 @@ fn profile(profile: &mut Profile<'_>) -> Result<String, CodeError> {
 
 /// The matrix of Ceph's clay over shec, which has c = 2: Jerasure's for two parities. With more it
 /// is not MDS, and Ceph gives back wrong bytes for lost chunks; with one Ceph refuses it.
-fn shec_matrix(profile: &mut Profile<'_>, k: &str, m: &str) -> Result<&'static str, CodeError> {
+fn shec_matrix(profile: &mut Profile<'_>, k: &str, m: &str) -> Result<&'static str> {
     let technique = profile.words.remove("technique").unwrap_or("single");
     let reason = match (technique, k.parse(), m) {
         ("single" | "multiple", Ok(..=12_usize), "2") => return Ok("jerasure"),
@@ -158,7 +158,7 @@ pub(super) struct Clay {
 }
 
 impl Clay {
-    fn new(spec: &CodeSpec) -> Result<Clay, CodeError> {
+    fn new(spec: &CodeSpec) -> Result<Clay> {
         let d = spec.value("d").parse::<usize>();
         let d = d.map_err(|_| CodeError::Internal(format!("d of {spec}")))?;
         let mds = spec.value("mds");
@@ -209,11 +209,11 @@ impl Code for Clay {
         (self.width == 1).then_some(&self.layers)
     }
 
-    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice> {
         Ok(choose::choose(&self.grid, self.decode(lost, available)?, available))
     }
 
-    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+    fn emit(&self, choice: &Choice) -> Result<Dag> {
         emit::emit(self, choice)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::CodeFamily;
 use super::xor::{self, Equations, XorCode};
-use crate::{CodeError, CodeSpec, Shape, spec::K_PLUS_M};
+use crate::{CodeSpec, Result, Shape, spec::K_PLUS_M};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "evenodd",
@@ -22,7 +22,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
 };
 
 /// The equations of EVENODD (m = 2) and of STAR, which has diagonals of the other slope as well.
-pub(super) fn equations(spec: &CodeSpec, m: usize) -> Result<Equations, CodeError> {
+pub(super) fn equations(spec: &CodeSpec, m: usize) -> Result<Equations> {
     let (k, p) = (spec.k(), xor::number(spec, "p")?);
     let mut equations = Equations::new(Shape { k, m, alpha: p - 1 });
     for i in 0..p - 1 {

@@ -13,7 +13,7 @@
 use super::{Choice, Code, CodeFamily, decode_from_any};
 use crate::dag::{At, DagBuilder, Hint, Symbol};
 use crate::spec::{K_PLUS_M, Param, Words};
-use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape};
+use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Result, Shape};
 use kiln_gf::{Matrix, field};
 use std::collections::BTreeSet;
 
@@ -49,7 +49,7 @@ fn proved(m: usize, alpha: usize) -> Option<(usize, u8)> {
     Some((row.2, row.3))
 }
 
-fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
+fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>> {
     let Words { k, m, .. } = *words;
     if !(2..=4).contains(&m) {
         let (m, reason) = (m.to_string(), "less has 2 to 4 parity chunks; for others take clay");
@@ -93,7 +93,7 @@ impl Solution {
 }
 
 impl Less {
-    fn new(spec: &CodeSpec) -> Result<Less, CodeError> {
+    fn new(spec: &CodeSpec) -> Result<Less> {
         let alpha = spec.value("alpha").parse::<usize>();
         let alpha = alpha.map_err(|_| CodeError::Internal(format!("alpha of {spec}")))?;
         let shape = Shape { k: spec.k(), m: spec.m(), alpha };
@@ -211,12 +211,7 @@ impl Less {
     }
 
     /// The matrix that gives `unknown` from `known` by as many checks.
-    fn solve(
-        &self,
-        rows: &[usize],
-        unknown: &[usize],
-        known: &[usize],
-    ) -> Result<Matrix, CodeError> {
+    fn solve(&self, rows: &[usize], unknown: &[usize], known: &[usize]) -> Result<Matrix> {
         let checks = self.checks.select_rows(rows);
         Ok(checks.select_cols(unknown).invert()?.mul(&checks.select_cols(known))?)
     }
@@ -243,7 +238,7 @@ impl Code for Less {
         self.shape
     }
 
-    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice> {
         let decode = decode_from_any(self.shape, lost, available)?;
         Ok(match self.repair(lost, available) {
             Some(solution) => {
@@ -257,7 +252,7 @@ impl Code for Less {
     }
 
     /// Sub-stripes one after the other, as far as one alone can be solved; the others together.
-    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+    fn emit(&self, choice: &Choice) -> Result<Dag> {
         let Shape { m, alpha, .. } = self.shape;
         let mut solution = match choice.strategy {
             // Sub-chunks that helpers need not give are not read again.

@@ -4,7 +4,7 @@
 use super::CodeFamily;
 use super::xor::{self, Equations, XorCode};
 use crate::spec::{K_PLUS_M, Param, Words};
-use crate::{CodeError, Shape};
+use crate::{Result, Shape};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: NAME,
@@ -23,7 +23,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
 };
 
 /// Refuses numbers of chunks that the code does not have.
-pub(super) fn check(words: &Words<'_>) -> Result<(), CodeError> {
+pub(super) fn check(words: &Words<'_>) -> Result<()> {
     xor::only_parities(words, 2)?;
     match words.k {
         ..=W => Ok(()),

@@ -3,7 +3,7 @@
 
 use super::xor::{self, Equations, XorCode};
 use super::{Code, CodeFamily};
-use crate::{CodeError, CodeSpec, Shape, spec::K_PLUS_M};
+use crate::{CodeSpec, Result, Shape, spec::K_PLUS_M};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "liberation",
@@ -28,7 +28,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     build,
 };
 
-fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
+fn build(spec: &CodeSpec) -> Result<Box<dyn Code>> {
     let w = xor::number(spec, "w")?;
     let shape = Shape { k: spec.k(), m: 2, alpha: w };
     Ok(Box::new(XorCode::new(

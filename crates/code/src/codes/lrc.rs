@@ -32,7 +32,7 @@
 
 use super::{Choice, Code, CodeFamily, scalar::ScalarCode, xor};
 use crate::spec::{ChunkNumbers, Param, Words};
-use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Shape, profile::Profile};
+use crate::{CodeError, CodeSpec, Dag, RebuildMethod, Result, Shape, profile::Profile};
 use kiln_gf::{Matrix, field, generator};
 use std::collections::BTreeSet;
 
@@ -83,7 +83,7 @@ fn default_layout(globals: usize) -> &'static str {
     LAYOUTS[usize::from(globals > 2)]
 }
 
-fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
+fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>> {
     let named = words.take("layout");
     let layout = named.unwrap_or(default_layout(words.numbers.last().copied().unwrap_or(0)));
     if !LAYOUTS.contains(&layout) {
@@ -117,7 +117,7 @@ fn resolve(words: &mut Words<'_>) -> Result<Vec<Param>, CodeError> {
 }
 
 /// Ceph's plugin lrc in its simple form: (k + m) / l groups of l chunks and a parity.
-fn profile(profile: &mut Profile<'_>) -> Result<String, CodeError> {
+fn profile(profile: &mut Profile<'_>) -> Result<String> {
     for key in ["crush-locality", "crush-steps"] {
         profile.words.remove(key);
     }
@@ -194,7 +194,7 @@ fn check(factors: &[Vec<u8>], globals: usize) -> bool {
 /// - `uniform` (g + 1 rows, of which all columns sum to one), any g + 1 losses: the parities of the
 ///   groups sum to all data and all global parities, which is the first row alone, as the other
 ///   ones come twice; the rest is as for `azure`.
-fn wide(layout: &str, k: usize, g: usize) -> Result<Matrix, CodeError> {
+fn wide(layout: &str, k: usize, g: usize) -> Result<Matrix> {
     let cauchy = |rows: usize| generator("cauchy")?.parity(k, rows);
     let (rows, sums): (Matrix, Vec<u8>) = match layout {
         "uniform" => {
@@ -247,7 +247,7 @@ struct Lrc {
 }
 
 impl Lrc {
-    fn new(spec: &CodeSpec) -> Result<Lrc, CodeError> {
+    fn new(spec: &CodeSpec) -> Result<Lrc> {
         let unsupported = |reason: String| {
             let spec = spec.to_string();
             CodeError::Unsupported { spec, reason }
@@ -375,7 +375,7 @@ impl Code for Lrc {
     }
 
     /// The first chunks that determine all, or at least what is lost.
-    fn decode(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+    fn decode(&self, lost: &[usize], available: &[usize]) -> Result<Choice> {
         let (helpers, needed) = (self.code.independent(available), self.shape().k);
         if helpers.len() < needed && self.code.solve(&helpers, lost).is_err() {
             let (lost, available) = (lost.to_vec(), available.len());
@@ -385,7 +385,7 @@ impl Code for Lrc {
         Ok(Choice::new(RebuildMethod::Decode, lost, helpers))
     }
 
-    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice> {
         let Shape { k, .. } = self.shape();
         match self.helpers_of_groups(lost, available) {
             Some(helpers) if helpers.len() < k => {
@@ -395,7 +395,7 @@ impl Code for Lrc {
         }
     }
 
-    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+    fn emit(&self, choice: &Choice) -> Result<Dag> {
         let rest = self.not_summed(&choice.lost, &choice.helpers);
         let known: Vec<usize> = choice.helpers.iter().chain(&rest).copied().collect();
         self.code.emit_with_sums(choice, &rest, &self.sums(&choice.lost, &known))

@@ -3,7 +3,7 @@
 
 use super::xor::{self, Equations, XorCode};
 use super::{Code, CodeFamily};
-use crate::{CodeError, CodeSpec, Shape, spec::K_PLUS_M};
+use crate::{CodeSpec, Result, Shape, spec::K_PLUS_M};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "rdp",
@@ -21,7 +21,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     build,
 };
 
-fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
+fn build(spec: &CodeSpec) -> Result<Box<dyn Code>> {
     let (k, p) = (spec.k(), xor::number(spec, "p")?);
     let mut equations = Equations::new(Shape { k, m: 2, alpha: p - 1 });
     for i in 0..p - 1 {

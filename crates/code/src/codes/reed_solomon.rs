@@ -2,7 +2,7 @@
 
 use super::scalar::{self, ScalarCode};
 use super::{Choice, Code, CodeFamily};
-use crate::{CodeError, Dag, Shape, spec::K_PLUS_M};
+use crate::{Dag, Result, Shape, spec::K_PLUS_M};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "rs",
@@ -36,7 +36,7 @@ impl Code for ReedSolomon {
         self.0.shape()
     }
 
-    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+    fn emit(&self, choice: &Choice) -> Result<Dag> {
         self.0.emit(choice)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Choice, Code, CodeFamily};
 use crate::dag::{At, DagBuilder, Hint};
-use crate::{CodeError, Dag, Shape, spec::ChunkNumbers};
+use crate::{Dag, Result, Shape, spec::ChunkNumbers};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "rep",
@@ -35,7 +35,7 @@ impl Code for Replication {
         self.shape
     }
 
-    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+    fn emit(&self, choice: &Choice) -> Result<Dag> {
         let at = |chunk: usize| At { chunk: chunk as u32, position: 0 };
         let mut builder = DagBuilder::new();
         let helper = choice.helpers[0];

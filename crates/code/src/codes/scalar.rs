@@ -4,7 +4,7 @@
 use super::Choice;
 use crate::dag::{At, DagBuilder, Hint, Symbol};
 use crate::spec::{Param, Words};
-use crate::{CodeError, CodeSpec, Dag, Shape};
+use crate::{CodeError, CodeSpec, Dag, Result, Shape};
 use kiln_gf::{GENERATORS, Matrix, field, generator};
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) const DEFAULT_MATRIX: &str = "cauchy";
 
 /// Takes the name of a generator matrix out of a spec, under `key`.
-pub(super) fn take_matrix(words: &mut Words<'_>, key: &'static str) -> Result<Param, CodeError> {
+pub(super) fn take_matrix(words: &mut Words<'_>, key: &'static str) -> Result<Param> {
     let name = words.take(key).unwrap_or(DEFAULT_MATRIX);
     if !GENERATORS.iter().any(|g| g.name == name) {
         let known: Vec<&str> = GENERATORS.iter().map(|g| g.name).collect();
@@ -29,7 +29,7 @@ pub(super) struct ScalarCode {
 
 impl ScalarCode {
     /// The named MDS code for k data and m parity symbols.
-    pub(super) fn mds(spec: &CodeSpec, name: &str, k: usize, m: usize) -> Result<Self, CodeError> {
+    pub(super) fn mds(spec: &CodeSpec, name: &str, k: usize, m: usize) -> Result<Self> {
         let parity = generator(name)?.parity(k, m).map_err(|error| CodeError::Unsupported {
             spec: spec.to_string(),
             reason: error.to_string(),
@@ -38,7 +38,7 @@ impl ScalarCode {
     }
 
     /// The code with these coefficients, one row a parity symbol.
-    pub(super) fn of_parity(parity: &Matrix) -> Result<Self, CodeError> {
+    pub(super) fn of_parity(parity: &Matrix) -> Result<Self> {
         Ok(ScalarCode { generator: Matrix::identity(parity.cols()).stack(parity)? })
     }
 
@@ -73,7 +73,7 @@ impl ScalarCode {
     }
 
     /// The matrix that gives the symbols `wanted` from `known`, which are independent.
-    pub(super) fn solve(&self, known: &[usize], wanted: &[usize]) -> Result<Matrix, CodeError> {
+    pub(super) fn solve(&self, known: &[usize], wanted: &[usize]) -> Result<Matrix> {
         let (have, want) = (self.generator.select_rows(known), self.generator.select_rows(wanted));
         if known.len() == self.generator.cols() {
             return Ok(want.mul(&have.invert()?)?);
@@ -106,7 +106,7 @@ impl ScalarCode {
 
     /// The DAG of a choice of whole chunks. What has the same sources is one step: for an MDS code
     /// everything, else every group alone, so that no product is by zero.
-    pub(super) fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+    pub(super) fn emit(&self, choice: &Choice) -> Result<Dag> {
         self.emit_with_sums(choice, &choice.lost, &[])
     }
 
@@ -117,7 +117,7 @@ impl ScalarCode {
         choice: &Choice,
         solved: &[usize],
         sums: &[(usize, Vec<usize>)],
-    ) -> Result<Dag, CodeError> {
+    ) -> Result<Dag> {
         let at = |chunk: usize| At { chunk: chunk as u32, position: 0 };
         let hint = |chunk: usize| Hint { layer: 0, column: chunk as u32 };
         let mut builder = DagBuilder::new();

@@ -10,7 +10,7 @@
 
 use super::xor::{self, Equations, XorCode};
 use super::{Code, CodeFamily};
-use crate::{CodeError, CodeSpec, Shape, spec::K_PLUS_M};
+use crate::{CodeSpec, Result, Shape, spec::K_PLUS_M};
 
 pub(super) const FAMILY: CodeFamily = CodeFamily {
     name: "xcode",
@@ -28,7 +28,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     build,
 };
 
-fn build(spec: &CodeSpec) -> Result<Box<dyn Code>, CodeError> {
+fn build(spec: &CodeSpec) -> Result<Box<dyn Code>> {
     let (k, p) = (spec.k(), xor::number(spec, "p")?);
     let mut equations = Equations::new(Shape { k, m: 2, alpha: p });
     // Columns k to p-3 are virtual, whole columns of zeros; the last two are the parity chunks.

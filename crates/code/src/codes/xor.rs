@@ -13,7 +13,7 @@ mod solve;
 use super::{Choice, Code};
 use crate::combinations::{combinations, others};
 use crate::dag::{At, DagBuilder, Hint};
-use crate::{CodeError, CodeSpec, Dag, Packets, RebuildMethod, Shape};
+use crate::{CodeError, CodeSpec, Dag, Packets, RebuildMethod, Result, Shape};
 use kiln_gf::Matrix;
 pub(crate) use recover::Recovery;
 use solve::Start;
@@ -162,7 +162,7 @@ impl XorCode {
 
     /// For parameters whose source does not promise an MDS code: tries every loss of m chunks.
     /// Errors: some loss cannot be decoded; the error names it.
-    pub(super) fn check_mds(self, spec: &CodeSpec, hint: &str) -> Result<XorCode, CodeError> {
+    pub(super) fn check_mds(self, spec: &CodeSpec, hint: &str) -> Result<XorCode> {
         let Shape { k, m, .. } = self.shape();
         for lost in combinations(k + m, m) {
             let choice = Choice::new(RebuildMethod::Decode, &lost, others(k + m, &lost));
@@ -203,7 +203,7 @@ impl Code for XorCode {
 
     /// One lost chunk: mixed recovery where it reads less than k chunks. Blocks of packets are
     /// read whole: a sub-chunk is not one range of bytes there.
-    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice, CodeError> {
+    fn choose(&self, lost: &[usize], available: &[usize]) -> Result<Choice> {
         let decode = self.decode(lost, available)?;
         let ([chunk], None) = (lost, self.packet) else { return Ok(decode) };
         let Shape { k, alpha, .. } = self.shape();
@@ -219,7 +219,7 @@ impl Code for XorCode {
         }
     }
 
-    fn emit(&self, choice: &Choice) -> Result<Dag, CodeError> {
+    fn emit(&self, choice: &Choice) -> Result<Dag> {
         let equations = &self.equations;
         let cells = |chunks: &[usize]| -> Vec<u32> {
             chunks.iter().flat_map(|&chunk| equations.cells_of(chunk)).collect()
@@ -230,7 +230,7 @@ impl Code for XorCode {
             None => ((0..equations.list.len() as u32).collect(), cells(&choice.helpers)),
         };
         let used = equations.useful(used, &known, &wanted);
-        let solved = |start: Start| -> Result<Dag, CodeError> {
+        let solved = |start: Start| -> Result<Dag> {
             let mut builder = DagBuilder::new();
             let symbols = solve::solve(equations, &used, &known, &wanted, start, &mut builder)?;
             for (&cell, symbol) in wanted.iter().zip(symbols) {

@@ -1,7 +1,7 @@
 //! Building a DAG: symbols while a code thinks, then pruning and numbering.
 
 use super::{At, Dag, Hint, StepRecord};
-use crate::CodeError;
+use crate::{CodeError, Result};
 use kiln_gf::Matrix;
 use rustc_hash::FxHashMap as HashMap;
 use std::ops::Range;
@@ -155,7 +155,7 @@ impl DagBuilder {
         matrix: MatrixId,
         sources: &[Symbol],
         hints: &[Hint],
-    ) -> Result<StepOut, CodeError> {
+    ) -> Result<StepOut> {
         let known = self.matrices.list.get(matrix.0 as usize);
         let known = known.ok_or_else(|| CodeError::Internal("matrix of another builder".into()))?;
         if known.cols() != sources.len() || known.rows() != hints.len() || hints.is_empty() {
@@ -206,7 +206,7 @@ impl DagBuilder {
     ///
     /// # Errors
     /// An output is zero by construction or given twice: no MDS code does that.
-    pub fn finish(self) -> Result<Dag, CodeError> {
+    pub fn finish(self) -> Result<Dag> {
         Ok(self.finish_named()?.0)
     }
 

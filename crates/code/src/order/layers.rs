@@ -1,6 +1,6 @@
 //! The layers of a Clay code and the nodes whose repair reads them.
 
-use crate::CodeError;
+use crate::{CodeError, Result};
 
 /// More layers are refused: the same limit as for the codes that have layers.
 pub(crate) const LAYERS_MAX: usize = 16_384;
@@ -24,7 +24,7 @@ impl Layers {
     ///
     /// # Errors
     /// No chunks, q = 0, or more than 16,384 layers.
-    pub fn new(k: usize, m: usize, q: usize) -> Result<Layers, CodeError> {
+    pub fn new(k: usize, m: usize, q: usize) -> Result<Layers> {
         let n = k.saturating_add(m);
         if k == 0 || q == 0 || n > 256 {
             let (what, expected) = ("chunks (1 to 256) with sections of at least one", 256);

@@ -1,7 +1,7 @@
 //! Costs of an order: runs, flips, S_total and its bounds (paper sections III-A, D and F).
 
 use super::{Layers, Order, fewest, weights};
-use crate::CodeError;
+use crate::Result;
 use std::ops::Range;
 
 impl Order {
@@ -90,7 +90,7 @@ impl Order {
     ///
     /// # Errors
     /// Not one finite weight of at least 0 a chunk.
-    pub fn weighted_total(&self, layers: &Layers, weights: &[f64]) -> Result<f64, CodeError> {
+    pub fn weighted_total(&self, layers: &Layers, weights: &[f64]) -> Result<f64> {
         weights::check(layers, weights)?;
         Ok(self.runs(layers).iter().zip(weights).map(|(&runs, weight)| runs as f64 * weight).sum())
     }
@@ -123,7 +123,7 @@ impl Layers {
     ///
     /// # Errors
     /// Not one finite weight of at least 0 a chunk.
-    pub fn weighted_bound(&self, of_chunks: &[f64]) -> Result<f64, CodeError> {
+    pub fn weighted_bound(&self, of_chunks: &[f64]) -> Result<f64> {
         weights::check(self, of_chunks)?;
         Ok(weights::bound(self, &weights::by_node(self, |chunk| of_chunks[chunk])))
     }

@@ -16,7 +16,7 @@
 
 use super::gray::{self, Sweep};
 use super::{Layers, Order};
-use crate::CodeError;
+use crate::{CodeError, Result};
 
 /// Weights by node, virtual nodes with 0.
 pub(super) fn by_node(layers: &Layers, of_chunk: impl Fn(usize) -> f64) -> Vec<Vec<f64>> {
@@ -89,7 +89,7 @@ impl Order {
     ///
     /// # Errors
     /// Not one finite weight of at least 0 a chunk.
-    pub fn weighted(layers: &Layers, weights: &[f64]) -> Result<Order, CodeError> {
+    pub fn weighted(layers: &Layers, weights: &[f64]) -> Result<Order> {
         check(layers, weights)?;
         let sweeps = best_sweeps(layers, &by_node(layers, |chunk| weights[chunk]));
         let name = match sweeps == gray::plain(layers) {
@@ -101,7 +101,7 @@ impl Order {
 }
 
 /// One finite weight of at least 0 a chunk.
-pub(super) fn check(layers: &Layers, weights: &[f64]) -> Result<(), CodeError> {
+pub(super) fn check(layers: &Layers, weights: &[f64]) -> Result<()> {
     if weights.len() != layers.chunks() {
         let (what, expected) = ("weights, one a chunk", layers.chunks());
         return Err(CodeError::Shape { what, expected, got: weights.len() });

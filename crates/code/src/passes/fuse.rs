@@ -4,7 +4,7 @@
 //! one load and a few multiplications more there, a store, a load and a dispatch less elsewhere.
 
 use crate::dag::{DagBuilder, Hint, Step, Symbol};
-use crate::{CodeError, Dag};
+use crate::{Dag, Result};
 use kiln_gf::Matrix;
 use rustc_hash::FxHashMap as HashMap;
 
@@ -22,7 +22,7 @@ fn cost(rows: usize, cols: usize) -> usize {
 type Sum = Vec<(Symbol, u8)>;
 
 /// Composes every step that has one user into that user, where that is cheaper.
-pub fn fuse(dag: &Dag) -> Result<Dag, CodeError> {
+pub fn fuse(dag: &Dag) -> Result<Dag> {
     let steps: Vec<Step<'_>> = dag.steps().collect();
     let users = only_users(dag, &steps);
     let mut builder = DagBuilder::new();

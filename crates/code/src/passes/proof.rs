@@ -1,7 +1,7 @@
 //! The result of a schedule for all data at once: every word as the set of inputs it sums.
 
 use crate::schedule::{Op, Schedule, sums};
-use crate::{CodeError, Dag};
+use crate::{CodeError, Dag, Result};
 
 /// A set of inputs, one bit each.
 type Set = Vec<u64>;
@@ -10,7 +10,7 @@ type Set = Vec<u64>;
 /// that it sums, so equal sets are equal bytes for any data.
 /// Errors: the DAG multiplies, or this is no schedule of it: a word is used before it is made, an
 /// input is written, an output differs.
-pub(super) fn prove(schedule: &Schedule, dag: &Dag) -> Result<(), CodeError> {
+pub(super) fn prove(schedule: &Schedule, dag: &Dag) -> Result<()> {
     let wrong = |what: String| Err(CodeError::Internal(format!("a schedule {what}")));
     let inputs = schedule.inputs();
     if (inputs, schedule.outputs()) != (dag.inputs().len(), dag.outputs().len()) {
@@ -26,7 +26,7 @@ pub(super) fn prove(schedule: &Schedule, dag: &Dag) -> Result<(), CodeError> {
 }
 
 /// The sums that the words hold in the end.
-fn made(schedule: &Schedule) -> Result<Vec<Option<Set>>, CodeError> {
+fn made(schedule: &Schedule) -> Result<Vec<Option<Set>>> {
     let wrong = |op: Op, what| CodeError::Internal(format!("{op:?} of a schedule {what}"));
     let inputs = schedule.inputs();
     let words = inputs + schedule.outputs() + schedule.buffers().scratch;
@@ -55,7 +55,7 @@ fn made(schedule: &Schedule) -> Result<Vec<Option<Set>>, CodeError> {
 }
 
 /// The inputs that each vertex of a DAG is the sum of.
-fn sets(dag: &Dag) -> Result<Vec<Set>, CodeError> {
+fn sets(dag: &Dag) -> Result<Vec<Set>> {
     let inputs = dag.inputs().len();
     let mut sets: Vec<Set> = (0..inputs).map(|input| unit(input, inputs)).collect();
     for sum in sums(dag)? {

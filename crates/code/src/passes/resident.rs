@@ -7,10 +7,10 @@
 //! stay open, w + 1 registers where going by chunks takes 2w.
 
 use crate::schedule::{Draft, Op, Schedule, Sum, sums};
-use crate::{CodeError, Dag};
+use crate::{Dag, Result};
 
 /// Orders a DAG so that few sums are open at any time; all operations are one loop.
-pub(crate) fn resident(dag: &Dag) -> Result<Schedule, CodeError> {
+pub(crate) fn resident(dag: &Dag) -> Result<Schedule> {
     let mut draft = Draft::new(dag);
     let mut walk = Walk::new(dag, sums(dag)?);
     walk.start(&mut draft);

@@ -6,7 +6,7 @@
 
 use crate::dag::{DagBuilder, Symbol};
 use crate::schedule::{Sum, sums};
-use crate::{CodeError, Dag};
+use crate::{CodeError, Dag, Result};
 use kiln_gf::Matrix;
 use rustc_hash::FxHashMap as HashMap;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ const PAIRS_MAX: usize = 1 << 17;
 
 /// Sums every pair of terms that occurs more than once only once; a DAG that multiplies stays as
 /// it is.
-pub fn share(dag: &Dag) -> Result<Dag, CodeError> {
+pub fn share(dag: &Dag) -> Result<Dag> {
     let sums = match sums(dag) {
         Ok(sums) => sums,
         Err(CodeError::Multiplies { .. }) => return Ok(dag.clone()),
@@ -107,7 +107,7 @@ impl Rows {
     }
 
     /// The DAG of the rows: new vertices come just before their first use.
-    fn build(&self, dag: &Dag, sums: &[Sum]) -> Result<Dag, CodeError> {
+    fn build(&self, dag: &Dag, sums: &[Sum]) -> Result<Dag> {
         let mut builder = DagBuilder::new();
         let all = self.first_new as usize + self.new.len();
         let mut symbols: Vec<Option<Symbol>> = vec![None; all];
@@ -147,7 +147,7 @@ fn ordered(a: u32, b: u32) -> Pair {
     (a.min(b), a.max(b))
 }
 
-fn xor(builder: &mut DagBuilder, terms: &[Symbol], hint: crate::Hint) -> Result<Symbol, CodeError> {
+fn xor(builder: &mut DagBuilder, terms: &[Symbol], hint: crate::Hint) -> Result<Symbol> {
     match terms {
         [] => Ok(Symbol::Zero),
         [one] => Ok(*one),

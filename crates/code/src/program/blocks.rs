@@ -27,7 +27,7 @@ mod repeat;
 mod emit;
 
 use super::place::Places;
-use crate::{CodeError, Dag, dag::Step};
+use crate::{Dag, Result, dag::Step};
 use emit::Emitter;
 use group::{Group, Subexpression, group};
 use kiln_gf::{Buffers, Kernel, Product, ProgramSource, Unit};
@@ -69,7 +69,7 @@ pub(super) fn compile(
     dag: &Dag,
     kernel: &'static dyn Kernel,
     dataflow: Dataflow,
-) -> Result<Option<(ProgramSource, Buffers)>, CodeError> {
+) -> Result<Option<(ProgramSource, Buffers)>> {
     let Some(view) = AccumulatorView::of(dag) else { return Ok(None) };
     let mut emitter = Emitter::new(&view, Places::new(dag), kernel);
     for level in 0..=view.levels {

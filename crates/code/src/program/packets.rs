@@ -1,7 +1,7 @@
 //! Blocks of packets (Jerasure's `packetsize`): the program runs block by block.
 
 use super::SLICE_MAX;
-use crate::CodeError;
+use crate::{CodeError, Result};
 use kiln_gf::{Buffers, KernelProgram, TemporalHint};
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ const GATHERED: usize = 4 << 20;
 
 impl Packets {
     /// Checks that all buffers are whole blocks: anything less is not a range of packets.
-    pub(super) fn check(&self, buffers: &Buffers) -> Result<(), CodeError> {
+    pub(super) fn check(&self, buffers: &Buffers) -> Result<()> {
         let whole = |&units: &usize| self.count > 0 && units.is_multiple_of(self.count);
         match buffers.inputs.iter().chain(&buffers.outputs).all(whole) && self.bytes > 0 {
             true => Ok(()),
@@ -37,7 +37,7 @@ impl Packets {
         outputs: &mut [&mut [u8]],
         slice: usize,
         hint: TemporalHint,
-    ) -> Result<(), CodeError> {
+    ) -> Result<()> {
         let Buffers { inputs: read, outputs: made, .. } = kernel_program.buffers();
         let unit = inputs.iter().zip(read).map(|(input, units)| input.len() / units).next();
         let (unit, units) = (unit.unwrap_or_default(), read.iter().chain(made));
@@ -72,7 +72,7 @@ impl Packets {
         unit: usize,
         inputs: &[&[u8]],
         outputs: &mut [&mut [u8]],
-    ) -> Result<(), CodeError> {
+    ) -> Result<()> {
         let Buffers { inputs: read, outputs: made, .. } = kernel_program.buffers();
         let (reads, all) = (read.iter().sum::<usize>(), read.iter().chain(made).sum::<usize>());
         let step = (GATHERED / all / 64 * 64).clamp(64, SLICE_MAX);

@@ -1,7 +1,7 @@
 //! DAGs of XORs as programs: a schedule that keeps sums in registers becomes one block.
 
 use crate::schedule::{Op, Schedule};
-use crate::{CodeError, Dag, passes};
+use crate::{Dag, Result, passes};
 use kiln_gf::{
     Block, Buffers, Call, Kernel, KernelProgram, ProgramSource, Routine, Shift, Side, Unit, Value,
 };
@@ -15,10 +15,7 @@ const DENSE: usize = 4;
 
 /// A DAG of XORs as one block with its sums in registers, where the kernel makes code of blocks. A
 /// single step has nothing to gain: it is a product.
-pub(super) fn resident(
-    dag: &Dag,
-    kernel: &'static dyn Kernel,
-) -> Result<Option<KernelProgram>, CodeError> {
+pub(super) fn resident(dag: &Dag, kernel: &'static dyn Kernel) -> Result<Option<KernelProgram>> {
     let (multiplications, xors) = dag.work();
     if !kernel.compiles_blocks() || multiplications > 0 || dag.steps().len() < 2 {
         return Ok(None);
@@ -35,7 +32,7 @@ pub(super) fn resident(
 }
 
 /// All operations of a schedule as one block.
-fn compile(schedule: &Schedule, kernel: &'static dyn Kernel) -> Result<KernelProgram, CodeError> {
+fn compile(schedule: &Schedule, kernel: &'static dyn Kernel) -> Result<KernelProgram> {
     let mut all = Loop::new(schedule);
     schedule.ops.iter().for_each(|&op| all.add(op));
     let (block, operands) = all.finish();

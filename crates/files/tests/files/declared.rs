@@ -5,7 +5,7 @@ use std::{os::unix::fs::FileExt, sync::Arc};
 
 use kiln_files::{RepairRequest, decode, discover, repair, verify};
 use kiln_store::{Backend, FileBackend, MemoryBackend, ShardInfo, ShardReader, ShardWriter};
-use kiln_stripe::{Node, PoolError};
+use kiln_stripe::{Node, PoolError, Result};
 use kiln_testkit::FaultyBackend;
 
 use crate::helpers::*;
@@ -52,7 +52,7 @@ fn work_is_bounded_by_what_files_hold() {
         assert_eq!(report.bytes_read, 5 * 16 * stripes);
         assert_eq!(report.lost, [0, 1, 2, 3, 4]);
         assert!(report.damaged.iter().all(|damage| damage.reason.contains("cut short")));
-        let lost = |result: Result<(), PoolError>| match result.unwrap_err() {
+        let lost = |result: Result<()>| match result.unwrap_err() {
             PoolError::StripeLost { stripe, .. } => assert_eq!(stripe, stripes),
             other => panic!("{other}"),
         };

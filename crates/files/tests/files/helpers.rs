@@ -6,7 +6,7 @@ use kiln_code::Codec;
 use kiln_files::{EncodeRequest, RepairRequest, decode, discover, encode, repair, verify};
 use kiln_store::{Backend, MemoryBackend};
 use kiln_stripe::{
-    DecodeReport, EncodeReport, Node, PoolError, RepairReport, Settings, Silent, Source,
+    DecodeReport, EncodeReport, Node, PoolError, RepairReport, Result, Settings, Silent, Source,
     StreamSource, VerifyReport,
 };
 
@@ -136,7 +136,7 @@ impl World {
         self.try_encode(bytes).unwrap()
     }
 
-    pub fn try_encode(&self, bytes: &[u8]) -> Result<EncodeReport, PoolError> {
+    pub fn try_encode(&self, bytes: &[u8]) -> Result<EncodeReport> {
         encode(&self.request(), &mut Known::new(bytes), &self.nodes, &settings())
     }
 
@@ -152,11 +152,11 @@ impl World {
         Ok((out, report))
     }
 
-    pub fn verify(&self, depth: Depth) -> Result<VerifyReport, PoolError> {
+    pub fn verify(&self, depth: Depth) -> Result<VerifyReport> {
         verify(&discover(&self.nodes, None)?, depth, &settings())
     }
 
-    pub fn repair(&self, req: &RepairRequest) -> Result<RepairReport, PoolError> {
+    pub fn repair(&self, req: &RepairRequest) -> Result<RepairReport> {
         repair(&discover(&self.nodes, None)?, req, &settings())
     }
 

@@ -5,7 +5,7 @@ use std::io::{BufRead, IsTerminal, Write, stderr, stdin};
 use std::path::Path;
 
 use clap::Args;
-use kiln_stripe::PoolError;
+use kiln_stripe::{PoolError, Result};
 
 use crate::setup::local;
 
@@ -21,7 +21,7 @@ pub struct Confirm {
 impl Confirm {
     /// Asks whether to go on, unless that was said before; `what` says what is lost, with numbers.
     /// Errors: [`PoolError::Refused`]: no, or there is no terminal to ask.
-    pub fn ask(&self, what: &str) -> Result<(), PoolError> {
+    pub fn ask(&self, what: &str) -> Result<()> {
         if self.yes {
             return Ok(());
         }
@@ -38,13 +38,13 @@ impl Confirm {
 
     /// Asks a terminal; a script that says what to remove need not say more.
     /// Errors: [`PoolError::Refused`]: no.
-    pub fn ask_at_terminal(&self, what: &str) -> Result<(), PoolError> {
+    pub fn ask_at_terminal(&self, what: &str) -> Result<()> {
         if is_terminal() { self.ask(what) } else { Ok(()) }
     }
 
     /// Asks before a folder with files of others, or a mount point without its file system, becomes
     /// a node.
-    pub fn ask_for_folder(&self, place: &Path) -> Result<(), PoolError> {
+    pub fn ask_for_folder(&self, place: &Path) -> Result<()> {
         let Ok(folder) = local(place) else { return Ok(()) };
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         let own = |name: &std::ffi::OsStr| {

@@ -1,7 +1,7 @@
 //! From a placed DAG to pieces and rounds.
 
 use super::{Execution, NodeExecution, Persist, Piece, Round, Source};
-use crate::{Plan, PlanError, edges::Edges};
+use crate::{Plan, PlanError, Result, edges::Edges};
 use kiln_code::dag::{At, DagBuilder, Hint, MatrixId, Step, Symbol};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -41,7 +41,7 @@ struct Group {
 /// The rounds of all nodes while they are filled, by node and number.
 type Rounds = BTreeMap<(usize, u32), Round>;
 
-pub(super) fn build(plan: &Plan) -> Result<Execution, PlanError> {
+pub(super) fn build(plan: &Plan) -> Result<Execution> {
     let rounds = rounds_of(plan);
     let (groups, places) = group(plan, &rounds);
     let mut work = Rounds::new();
@@ -143,7 +143,7 @@ fn compute(
     groups: &[Group],
     places: &[Place],
     work: &mut Rounds,
-) -> Result<(), PlanError> {
+) -> Result<()> {
     let mut locals: BTreeMap<(usize, u32), Local> = BTreeMap::new();
     for step in plan.dag().steps() {
         let mut shares: BTreeMap<(usize, u32), Vec<usize>> = BTreeMap::new();
@@ -193,7 +193,7 @@ impl Local {
         step: &Step<'_>,
         rows: Vec<usize>,
         places: &[Place],
-    ) -> Result<(), PlanError> {
+    ) -> Result<()> {
         let live = |c: usize| rows.iter().any(|&r| step.matrix.at(r, c) != 0);
         let mut sources = Vec::with_capacity(step.sources.len());
         for (column, &source) in step.sources.iter().enumerate() {
@@ -217,7 +217,7 @@ impl Local {
     }
 
     /// A vertex of this round, or a sub-chunk of a piece.
-    fn source(&mut self, plan: &Plan, v: u32, places: &[Place]) -> Result<Symbol, PlanError> {
+    fn source(&mut self, plan: &Plan, v: u32, places: &[Place]) -> Result<Symbol> {
         if let Some(&symbol) = self.names.get(&v) {
             return Ok(symbol);
         }

@@ -9,7 +9,7 @@
 //! stripe, as long as there is another; else the least crowded domains are taken.
 
 use super::{Destination, Layout, RecoveryOptions, candidates::CandidatePlans};
-use crate::{Cluster, PlanError};
+use crate::{Cluster, PlanError, Result};
 use kiln_code::seed::below;
 
 /// Target nodes that are looked at for a lost chunk: those that have received least.
@@ -57,7 +57,7 @@ impl<'a> Balance<'a> {
         layout: &'a Layout,
         candidates: &'a CandidatePlans,
         destination: &Destination,
-    ) -> Result<Balance<'a>, PlanError> {
+    ) -> Result<Balance<'a>> {
         let nodes = cluster.nodes().len();
         let receivers: Vec<u16> = match destination {
             Destination::Nodes(list) => {
@@ -137,7 +137,7 @@ impl<'a> Balance<'a> {
         stripes: &[u32],
         options: &RecoveryOptions,
         seed: &mut u64,
-    ) -> Result<(), PlanError> {
+    ) -> Result<()> {
         for &stripe in stripes {
             let choice = match options.sweeps {
                 0 => self.alone(stripe, seed)?,
@@ -167,7 +167,7 @@ impl<'a> Balance<'a> {
     }
 
     /// The first candidate plan and random targets.
-    fn alone(&self, stripe: u32, seed: &mut u64) -> Result<Choice, PlanError> {
+    fn alone(&self, stripe: u32, seed: &mut u64) -> Result<Choice> {
         let entry = self.entries(stripe)?.start;
         let wanted = self.candidates.entry(entry).lost.len();
         let free = self.free(stripe);
@@ -218,7 +218,7 @@ impl<'a> Balance<'a> {
         list.retain(|&node| others(node) == least);
     }
 
-    fn entries(&self, stripe: u32) -> Result<std::ops::Range<u32>, PlanError> {
+    fn entries(&self, stripe: u32) -> Result<std::ops::Range<u32>> {
         let lost: Vec<usize> = self.layout.stripe(stripe as usize).lost().collect();
         let pattern = self.candidates.pattern(&lost);
         let pattern = pattern.ok_or_else(|| PlanError::Internal("a pattern is missing".into()))?;
@@ -233,7 +233,7 @@ impl<'a> Balance<'a> {
 
     /// The node for all lost chunks of a stripe where there are not enough for each its own: only
     /// a replacement machine that was asked for may have two.
-    fn only(&self, stripe: u32, free: &[u16]) -> Result<u16, PlanError> {
+    fn only(&self, stripe: u32, free: &[u16]) -> Result<u16> {
         free.first().copied().ok_or_else(|| PlanError::BadStripe {
             stripe: stripe as usize,
             reason: "every node that may get its chunk has one of its chunks already".into(),
@@ -241,12 +241,7 @@ impl<'a> Balance<'a> {
     }
 
     /// The choice that makes the potential grow least.
-    fn best(
-        &self,
-        stripe: u32,
-        potential: impl Fn(f64) -> f64,
-        seed: &mut u64,
-    ) -> Result<Choice, PlanError> {
+    fn best(&self, stripe: u32, potential: impl Fn(f64) -> f64, seed: &mut u64) -> Result<Choice> {
         let entries = self.entries(stripe)?;
         let wanted = self.candidates.entry(entries.start).lost.len();
         let mut free = self.free(stripe);

@@ -4,7 +4,9 @@
 //! it. A plan is made once on one node a role; a stripe puts its own nodes into the roles.
 
 use super::{Destination, Emit, Layout, RecoveryOptions};
-use crate::{Basis, Cluster, PlacementStrategy, Plan, PlanError, Problem, SearchBudget, strategy};
+use crate::{
+    Basis, Cluster, PlacementStrategy, Plan, PlanError, Problem, Result, SearchBudget, strategy,
+};
 use kiln_code::Shape;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -65,7 +67,7 @@ impl CandidatePlans {
         emit: Emit<'_>,
         destination: &Destination,
         options: &RecoveryOptions,
-    ) -> Result<CandidatePlans, PlanError> {
+    ) -> Result<CandidatePlans> {
         let mut candidates = CandidatePlans { entries: Vec::new(), patterns: BTreeMap::new() };
         for stripe in layout.stripes() {
             let lost: Vec<usize> = stripe.lost().collect();
@@ -105,7 +107,7 @@ impl CandidatePlans {
         emit: Emit<'_>,
         together: bool,
         options: &RecoveryOptions,
-    ) -> Result<(), PlanError> {
+    ) -> Result<()> {
         let first = self.entries.len();
         let rows = options.strategies.iter().map(|name| strategy(name));
         let mut rows = rows.collect::<Result<Vec<_>, _>>()?;
@@ -176,12 +178,7 @@ impl CandidatePlans {
 
 /// The repairs of a pattern by roles: with all chunks available, and with other helpers where the
 /// code needs fewer. Their DAGs read the same amounts.
-fn problems(
-    shape: Shape,
-    lost: &[usize],
-    emit: Emit<'_>,
-    together: bool,
-) -> Result<Vec<Problem>, PlanError> {
+fn problems(shape: Shape, lost: &[usize], emit: Emit<'_>, together: bool) -> Result<Vec<Problem>> {
     let n = shape.n();
     let cluster = Arc::new(Cluster::uniform(n)?);
     let homes: Vec<(usize, usize)> = (0..n).map(|chunk| (chunk, chunk)).collect();

@@ -1,7 +1,7 @@
 //! Layout of stripes: the node that stores each chunk.
 
 use super::Tolerates;
-use crate::PlanError;
+use crate::{PlanError, Result};
 use kiln_code::{Shape, seed::below};
 
 /// The mark of a chunk that is lost; a cluster has fewer nodes.
@@ -51,7 +51,7 @@ impl Layout {
     ///
     /// # Errors
     /// It has not one entry for each of the n chunks, or a number that no node has.
-    pub fn push(&mut self, homes: &[Option<u16>]) -> Result<(), PlanError> {
+    pub fn push(&mut self, homes: &[Option<u16>]) -> Result<()> {
         let (got, expected) = (homes.len(), self.shape.n());
         if got != expected {
             return Err(PlanError::BadStripe {
@@ -83,7 +83,7 @@ impl Layout {
         failed: &[usize],
         stripes: usize,
         seed: u64,
-    ) -> Result<Layout, PlanError> {
+    ) -> Result<Layout> {
         let n = shape.n();
         let wrong = |reason| PlanError::BadStripe { stripe: 0, reason };
         let mut order: Vec<u16> = Vec::new();
@@ -158,7 +158,7 @@ impl Layout {
     }
 
     /// Every home is a node, no node has two chunks of a stripe, and enough chunks are left.
-    pub(super) fn check(&self, nodes: usize) -> Result<(), PlanError> {
+    pub(super) fn check(&self, nodes: usize) -> Result<()> {
         let mut seen = vec![u32::MAX; nodes];
         for (index, stripe) in self.stripes().enumerate() {
             let lost = stripe.lost().count();

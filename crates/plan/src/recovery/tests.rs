@@ -3,7 +3,7 @@
 mod drain;
 
 use super::*;
-use crate::Node;
+use crate::{Node, Result};
 use kiln_code::Codec;
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ fn recover(
     layout: Layout,
     destination: Destination,
     options: &RecoveryOptions,
-) -> Result<RecoveryPlan, PlanError> {
+) -> Result<RecoveryPlan> {
     let emit = |lost: &[usize], available: &[usize]| Ok(codec.repair_dag(lost, available)?.1);
     RecoveryPlan::new(Arc::new(cluster), layout, &emit, destination, options)
 }

@@ -7,7 +7,7 @@
 
 use super::{ACROSS, Basis, PlacementStrategy, STRATEGIES, central};
 use crate::blocks::{Blocks, Score, Search};
-use crate::{Plan, PlanError, Problem, SearchBudget};
+use crate::{Plan, PlanError, Problem, Result, SearchBudget};
 use kiln_code::Dag;
 use std::collections::HashMap;
 
@@ -27,7 +27,7 @@ pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     place,
 };
 
-fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan> {
     let dag = problem.dag();
     let start = central::alone(problem, STRATEGY.name)?;
     let mut best = vec![start.clone()];
@@ -65,7 +65,7 @@ pub(crate) fn improve(
     heat: f64,
     moves: u64,
     budget: &mut SearchBudget<'_>,
-) -> Result<Plan, PlanError> {
+) -> Result<Plan> {
     let (problem, dag) = (plan.problem(), plan.dag());
     let workers = problem.workers();
     let blocks = Blocks::new(problem, dag, plan.edges(), block);

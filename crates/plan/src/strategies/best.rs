@@ -6,7 +6,7 @@
 //! made it.
 
 use super::{ACROSS, Basis, PlacementStrategy, anneal, central, chain, hub, partial_sums};
-use crate::{Bound, Plan, PlanError, Problem, SearchBudget};
+use crate::{Bound, Plan, Problem, Result, SearchBudget};
 
 /// Factor above the bound at which a plan of hubs is good enough.
 const NEAR: f64 = 1.1;
@@ -23,14 +23,14 @@ pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     place,
 };
 
-fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan> {
     let moves = budget.moves;
     let found = within(problem, budget, moves);
     budget.moves = moves;
     found
 }
 
-fn within(problem: &Problem, budget: &mut SearchBudget<'_>, moves: u64) -> Result<Plan, PlanError> {
+fn within(problem: &Problem, budget: &mut SearchBudget<'_>, moves: u64) -> Result<Plan> {
     budget.moves = 0;
     let rule = hub::STRATEGY.plan(problem, budget)?;
     let hubs = rule.note().is_none();

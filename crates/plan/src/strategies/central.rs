@@ -1,7 +1,7 @@
 //! Everything at the node that wants it: the least traffic, all of it through one link.
 
 use super::{Basis, PlacementStrategy};
-use crate::{Costs, Plan, PlanError, Problem, SearchBudget};
+use crate::{Costs, Plan, Problem, Result, SearchBudget};
 
 pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     name: "central",
@@ -17,12 +17,12 @@ pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     place,
 };
 
-fn place(problem: &Problem, _: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, _: &mut SearchBudget<'_>) -> Result<Plan> {
     alone(problem, STRATEGY.name)
 }
 
 /// The central plan under the name of the strategy that falls back to it.
-pub(super) fn alone(problem: &Problem, name: &'static str) -> Result<Plan, PlanError> {
+pub(super) fn alone(problem: &Problem, name: &'static str) -> Result<Plan> {
     Plan::new(problem, problem.dag().clone(), nodes(problem), name)
 }
 

@@ -13,7 +13,7 @@
 
 use super::{ACROSS, Basis, PlacementStrategy, central};
 use crate::blocks::{Blocks, Score, Search};
-use crate::{Plan, PlanError, Problem, SearchBudget, edges::Edges};
+use crate::{Plan, Problem, Result, SearchBudget, edges::Edges};
 use kiln_code::Dag;
 
 /// Number of ways to cut columns into groups that are tried.
@@ -36,7 +36,7 @@ const MOVES_A_VERTEX: u64 = 1_000;
 /// Number of cuts that are looked at closely.
 const CLOSE: usize = 4;
 
-fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan> {
     let workers = problem.workers();
     let worker = |node: usize| workers.partition_point(|&w| w < node) as u16;
     let start = central::nodes(problem).into_iter().map(worker).collect();

@@ -15,7 +15,7 @@ mod layers;
 mod search;
 
 use super::{Basis, PlacementStrategy, central};
-use crate::{Bound, Plan, PlanError, Problem, SearchBudget, edges::Edges};
+use crate::{Bound, Plan, Problem, Result, SearchBudget, edges::Edges};
 use groups::AggregatorGroup;
 use layers::Layers;
 use shape::Shape;
@@ -31,7 +31,7 @@ pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
     place,
 };
 
-fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan> {
     let Some(hubs) = Hubs::new(problem) else {
         let why = "its DAG has no layers that could be solved apart: everything at the new node";
         return fall_back(problem, why);
@@ -46,24 +46,24 @@ fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanE
 }
 
 /// Other aggregator groups of hubs, and points between the hub plan and the central one.
-fn variants(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<Plan>, PlanError> {
+fn variants(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<Plan>> {
     let mut plans = alternatives(problem)?;
     plans.extend(frontier(problem, budget)?);
     Ok(plans)
 }
 
-fn central_plan(problem: &Problem) -> Result<Plan, PlanError> {
+fn central_plan(problem: &Problem) -> Result<Plan> {
     central::alone(problem, STRATEGY.name)
 }
 
-fn fall_back(problem: &Problem, why: &str) -> Result<Plan, PlanError> {
+fn fall_back(problem: &Problem, why: &str) -> Result<Plan> {
     Ok(central_plan(problem)?.with_note(format!("central instead of hub: {why}")))
 }
 
 /// The plans between the least maximum load and the least traffic: first that of the strategy
 /// `hub`, then, with the layers of one hub after the other solved at the new node, up to the
 /// central plan. For d = n-1 all lie on the bound, but for the first one where k - 1 > q^2.
-pub fn frontier(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<Plan>, PlanError> {
+pub fn frontier(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<Plan>> {
     let mut plans = vec![place(problem, budget)?];
     if let Some(hubs) = Hubs::new(problem)
         && let Some(group) = hubs.best_group()
@@ -85,9 +85,9 @@ pub fn frontier(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Vec<
 /// A plan for every aggregator group of hubs, least load first: equally good plans that load
 /// different nodes, for planning many repairs at once. Without a search. Empty where the DAG has no
 /// layers.
-pub fn alternatives(problem: &Problem) -> Result<Vec<Plan>, PlanError> {
+pub fn alternatives(problem: &Problem) -> Result<Vec<Plan>> {
     let Some(hubs) = Hubs::new(problem) else { return Ok(Vec::new()) };
-    let plans: Result<Vec<Plan>, PlanError> =
+    let plans: Result<Vec<Plan>> =
         hubs.groups.iter().map(|group| hubs.plan(hubs.of_group(group))).collect();
     let mut plans = plans?;
     plans.sort_by_cached_key(|plan| (plan.costs().max_load(), plan.costs().bandwidth()));
@@ -112,7 +112,7 @@ impl<'a> Hubs<'a> {
         (!groups.is_empty()).then_some(Hubs { problem, edges, shape, groups, nodes })
     }
 
-    fn plan(&self, hubs: Vec<u16>) -> Result<Plan, PlanError> {
+    fn plan(&self, hubs: Vec<u16>) -> Result<Plan> {
         let places = self.layers(hubs).places(&self.edges);
         Plan::new(self.problem, self.problem.dag().clone(), places, STRATEGY.name)
     }

@@ -7,7 +7,7 @@
 //! pool is empty, the search starts again from another random placement, as the paper proposes.
 
 use super::{Basis, PlacementStrategy, central};
-use crate::{Plan, PlanError, Problem, SearchBudget, edges::Edges, traffic_table::TrafficTable};
+use crate::{Plan, Problem, Result, SearchBudget, edges::Edges, traffic_table::TrafficTable};
 use kiln_code::seed::below;
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) const STRATEGY: PlacementStrategy = PlacementStrategy {
 /// A candidate: its score and the worker of every computed vertex.
 type Candidate = ((u32, u32), Vec<u16>);
 
-fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan> {
     let (dag, edges) = (problem.dag(), Edges::new(problem.dag()));
     let workers = problem.workers();
     let count = dag.vertices() - dag.inputs().len();

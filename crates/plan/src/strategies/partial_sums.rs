@@ -1,7 +1,7 @@
 //! Sums computed on the way: where a step is a plain sum, every node adds its terms to what it got.
 
 use super::{Basis, PlacementStrategy, central, central::alone};
-use crate::{Plan, PlanError, Problem};
+use crate::{Plan, Problem, Result};
 use kiln_code::dag::{At, DagBuilder, Hint, Step, Symbol};
 use kiln_code::{Dag, Matrix, field};
 use std::collections::{BTreeMap, HashMap};
@@ -59,7 +59,7 @@ const TERMS_MAX: usize = 1 << 21;
 /// A sum: coefficients of what is read.
 type Terms = Vec<(u32, u8)>;
 
-fn sums(problem: &Problem, shape: Shape) -> Result<Plan, PlanError> {
+fn sums(problem: &Problem, shape: Shape) -> Result<Plan> {
     let name = shape.strategy().name;
     let Some(rows) = rows(problem.dag()) else {
         let why = "its sums over what is read are too long: everything at the new node";
@@ -134,12 +134,7 @@ struct Sums {
 
 impl Sums {
     /// A vertex at `node`: terms that are read, plus sums that came from elsewhere.
-    fn add(
-        &mut self,
-        node: usize,
-        terms: &[(u32, u8)],
-        more: &[Symbol],
-    ) -> Result<Symbol, PlanError> {
+    fn add(&mut self, node: usize, terms: &[(u32, u8)], more: &[Symbol]) -> Result<Symbol> {
         let ones = more.iter().map(|_| 1);
         let row: Vec<u8> = terms.iter().map(|&(_, c)| c).chain(ones).collect();
         let own = terms.iter().map(|&(v, _)| self.inputs[v as usize]);
@@ -155,7 +150,7 @@ impl Sums {
 }
 
 /// Every output as a path or tree of partial sums over the nodes that read its terms.
-fn chained(problem: &Problem, rows: &[(At, Terms)], shape: Shape) -> Result<Plan, PlanError> {
+fn chained(problem: &Problem, rows: &[(At, Terms)], shape: Shape) -> Result<Plan> {
     let dag = problem.dag();
     let mut builder = DagBuilder::new();
     let hint = |v: usize| dag.hint(v as u32).unwrap_or_default();
@@ -197,12 +192,7 @@ fn chained(problem: &Problem, rows: &[(At, Terms)], shape: Shape) -> Result<Plan
     Plan::new(problem, Arc::new(dag), place, shape.strategy().name)
 }
 
-fn path(
-    sums: &mut Sums,
-    nodes: Vec<(usize, Terms)>,
-    target: usize,
-    own: Terms,
-) -> Result<Symbol, PlanError> {
+fn path(sums: &mut Sums, nodes: Vec<(usize, Terms)>, target: usize, own: Terms) -> Result<Symbol> {
     let mut sum: Vec<Symbol> = Vec::new();
     // With nothing to add to, the target may as well apply the factors itself.
     let alone = nodes.len() == 1 && own.is_empty();
@@ -216,12 +206,7 @@ fn path(
 }
 
 /// Neighbours pair up, level by level; the target takes part, as the last of all.
-fn tree(
-    sums: &mut Sums,
-    nodes: Vec<(usize, Terms)>,
-    target: usize,
-    own: Terms,
-) -> Result<Symbol, PlanError> {
+fn tree(sums: &mut Sums, nodes: Vec<(usize, Terms)>, target: usize, own: Terms) -> Result<Symbol> {
     let mut level: Vec<(usize, Symbol)> = Vec::new();
     for (node, terms) in nodes {
         level.push((node, sums.add(node, &terms, &[])?));

@@ -13,7 +13,7 @@
 
 use super::anneal::{by_layer, by_step, by_vertex, improve};
 use super::{Basis, PlacementStrategy, central};
-use crate::{Cluster, Plan, PlanError, Problem, SearchBudget};
+use crate::{Cluster, Plan, Problem, Result, SearchBudget};
 use kiln_code::Dag;
 use std::sync::Arc;
 
@@ -34,7 +34,7 @@ type Stage = (fn(&Dag) -> Vec<u32>, f64);
 /// The stages; each has an equal share of the moves.
 const STAGES: [Stage; 4] = [(by_layer, 6.0), (by_step, 3.0), (by_vertex, 3.0), (by_vertex, 0.5)];
 
-fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanError> {
+fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan> {
     let dag = problem.dag();
     let central = central::nodes(problem);
     let equal = on_equal_links(problem)?;
@@ -59,7 +59,7 @@ fn place(problem: &Problem, budget: &mut SearchBudget<'_>) -> Result<Plan, PlanE
 
 /// The same problem on nodes with equal links, each a domain of its own: load and traffic are
 /// counted in sub-chunks, as the paper counts them.
-fn on_equal_links(problem: &Problem) -> Result<Problem, PlanError> {
+fn on_equal_links(problem: &Problem) -> Result<Problem> {
     let dag = problem.dag();
     let chunks = dag.reads().into_iter().map(|reads| reads.chunk);
     let homes: Vec<(usize, usize)> =

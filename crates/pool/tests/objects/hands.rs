@@ -9,7 +9,7 @@ use kiln_pool::{
     ScrubReport,
 };
 use kiln_store::Backend;
-use kiln_stripe::{PoolError, Sequence, Settings, Silent, Source, StreamSource};
+use kiln_stripe::{PoolError, Result, Sequence, Settings, Silent, Source, StreamSource};
 
 use crate::recover::{Recovered, recover};
 use crate::world::{World, at_once, scrub, settings};
@@ -33,7 +33,7 @@ fn refused(what: String) -> PoolError {
 
 impl Hands<'_> {
     /// The pool by its map in force, on one thread; opened anew where that changed.
-    pub fn pool(&self) -> Result<Rc<Pool>, PoolError> {
+    pub fn pool(&self) -> Result<Rc<Pool>> {
         let known = self.pool.borrow().clone();
         if let Some(pool) = known
             && pool.check_map().is_ok()
@@ -48,12 +48,12 @@ impl Hands<'_> {
         Ok(pool)
     }
 
-    fn index(&self, pool: &Pool) -> Result<&Index, PoolError> {
+    fn index(&self, pool: &Pool) -> Result<&Index> {
         self.index.refresh(pool, b"", &Silent)?;
         Ok(&self.index)
     }
 
-    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<(), PoolError> {
+    pub fn put(&self, name: &str, bytes: &[u8]) -> Result<()> {
         let run = self.world.run();
         let req = PutRequest { name, run, now_ms: NOW_MS, replace: true };
         self.pool()?.put(&req, &mut StreamSource::new(bytes), &settings())?;
@@ -62,7 +62,7 @@ impl Hands<'_> {
     }
 
     /// Puts objects together; an error where any of them was not put.
-    pub fn put_all(&self, objects: &[(&str, Vec<u8>)]) -> Result<(), PoolError> {
+    pub fn put_all(&self, objects: &[(&str, Vec<u8>)]) -> Result<()> {
         let mut sources: Vec<_> =
             objects.iter().map(|(_, bytes)| StreamSource::new(&bytes[..])).collect();
         let put = |name| {
@@ -77,7 +77,7 @@ impl Hands<'_> {
         ends.into_iter().try_for_each(|end| end.map(drop))
     }
 
-    pub fn remove(&self, name: &str) -> Result<(), PoolError> {
+    pub fn remove(&self, name: &str) -> Result<()> {
         match self.pool()?.remove(name, self.world.run(), NOW_MS, &settings()) {
             Err(PoolError::NoObject { .. }) => Ok(()),
             end => end,
@@ -85,7 +85,7 @@ impl Hands<'_> {
     }
 
     /// `kiln repair`, or `kiln repair --away`.
-    pub fn repair(&self, away: bool) -> Result<Recovered, PoolError> {
+    pub fn repair(&self, away: bool) -> Result<Recovered> {
         self.pool()?.members().attend(|_| away, &settings())?;
         let pool = self.pool()?;
         let report = recover(&pool, self.index(&pool)?, (NOW_MS, away), &settings())?;
@@ -96,12 +96,12 @@ impl Hands<'_> {
     }
 
     /// A coordinator: it gives up nodes that stay away, and repairs what a survey finds.
-    pub fn coordinate(&self) -> Result<(), PoolError> {
+    pub fn coordinate(&self) -> Result<()> {
         self.repair(true).map(drop)
     }
 
     /// `kiln pool drain`.
-    pub fn drain(&self, id: &str) -> Result<(), PoolError> {
+    pub fn drain(&self, id: &str) -> Result<()> {
         let Some(node) = self.node(id)? else { return Ok(()) };
         let ids = [id.to_owned()];
         if node.state != NodeState::Leaving {
@@ -122,7 +122,7 @@ impl Hands<'_> {
     }
 
     /// `kiln pool forget` and `kiln repair`.
-    pub fn forget(&self, id: &str) -> Result<(), PoolError> {
+    pub fn forget(&self, id: &str) -> Result<()> {
         if self.node(id)?.is_some() {
             let ids = [id.to_owned()];
             let pool = self.pool()?;
@@ -136,7 +136,7 @@ impl Hands<'_> {
     }
 
     /// `kiln pool add-node` and `kiln repair`. A disk that an attempt before has marked is emptied.
-    pub fn add_node(&self, at: usize) -> Result<(), PoolError> {
+    pub fn add_node(&self, at: usize) -> Result<()> {
         let node = NodeConfig::new(&format!("n{at:02}"), &format!("memory://{at}"));
         if self.node(&node.id)?.is_none() {
             let disk = (self.open)(&node)?;
@@ -149,7 +149,7 @@ impl Hands<'_> {
     }
 
     /// An empty disk takes the place of a lost one, and `kiln repair`.
-    pub fn replace(&self, id: &str) -> Result<(), PoolError> {
+    pub fn replace(&self, id: &str) -> Result<()> {
         let pool = self.pool()?;
         if let (Some(node), None) = (self.node(id)?, pool.place(id)) {
             pool.members().replace_disk(node, self.world.run(), self.open, &settings())?;
@@ -158,7 +158,7 @@ impl Hands<'_> {
     }
 
     /// `kiln pool rebalance`.
-    pub fn rebalance(&self) -> Result<(), PoolError> {
+    pub fn rebalance(&self) -> Result<()> {
         let pool = self.pool()?;
         let req = RebalanceRequest { now_ms: NOW_MS, dry_run: false };
         let report = pool.repairer().rebalance(self.index(&pool)?, &req, &settings())?;
@@ -169,7 +169,7 @@ impl Hands<'_> {
     }
 
     /// `kiln pool recode`; an error where the object has another code afterwards.
-    pub fn recode(&self, name: &str, to: &str) -> Result<(), PoolError> {
+    pub fn recode(&self, name: &str, to: &str) -> Result<()> {
         let pool = self.pool()?;
         let report = self.world.recode(&pool, self.index(&pool)?, name, to)?;
         match report.failed.first() {
@@ -180,39 +180,39 @@ impl Hands<'_> {
     }
 
     /// `kiln pool rekey`.
-    pub fn rekey(&self) -> Result<(), PoolError> {
+    pub fn rekey(&self) -> Result<()> {
         self.pool()?.members().begin_rekeying(&settings())?;
         let pool = self.pool()?;
         pool.members().rewrap_all(self.index(&pool)?, NOW_MS, &settings()).map(drop)
     }
 
-    pub fn scrub(&self, now_ms: u64) -> Result<ScrubReport, PoolError> {
+    pub fn scrub(&self, now_ms: u64) -> Result<ScrubReport> {
         let pool = self.pool()?;
         scrub(&pool, self.index(&pool)?, &at_once(now_ms))
     }
 
     /// `kiln pool prune`.
-    pub fn prune(&self) -> Result<(), PoolError> {
+    pub fn prune(&self) -> Result<()> {
         let pool = self.pool()?;
         pool.repairer().prune(self.index(&pool)?, (NOW_MS, false), &settings()).map(drop)
     }
 
     /// Contents of the versions that are kept of an object, the newest first.
-    pub fn past(&self, name: &str) -> Result<Vec<Vec<u8>>, PoolError> {
+    pub fn past(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         let pool = self.pool()?;
         let versions = self.index(&pool)?.versions_of(name)?.into_iter();
         let kept = versions.filter(|version| version.until_ms.is_some());
         kept.map(|version| Ok(get(&pool, &version.object)?.unwrap_or_default())).collect()
     }
 
-    fn node(&self, id: &str) -> Result<Option<NodeConfig>, PoolError> {
+    fn node(&self, id: &str) -> Result<Option<NodeConfig>> {
         let pool = self.pool()?;
         Ok(pool.config().position(id).map(|at| pool.config().node[at].clone()))
     }
 }
 
 /// An object's bytes; `None`: there is no such object.
-pub fn get(pool: &Pool, name: &str) -> Result<Option<Vec<u8>>, PoolError> {
+pub fn get(pool: &Pool, name: &str) -> Result<Option<Vec<u8>>> {
     let mut out = Vec::new();
     match pool.get(&GetRequest { name, range: None }, &mut out, &settings()) {
         Ok(_) => Ok(Some(out)),

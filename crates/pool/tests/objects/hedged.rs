@@ -4,7 +4,7 @@ use std::{sync::Arc, thread};
 
 use kiln_pool::{GetRequest, Pool};
 use kiln_store::Operation;
-use kiln_stripe::{Hedge, PoolError};
+use kiln_stripe::{Hedge, Result};
 use kiln_testkit::{Fault, FaultAction};
 
 use crate::world::*;
@@ -27,7 +27,7 @@ fn pool(world: &World) -> (Pool, Arc<Hedge>) {
     (world.pool().hedged(hedge.clone()), hedge)
 }
 
-fn get(pool: &Pool, range: Option<std::ops::Range<u64>>) -> Result<Vec<u8>, PoolError> {
+fn get(pool: &Pool, range: Option<std::ops::Range<u64>>) -> Result<Vec<u8>> {
     let mut out = Vec::new();
     pool.get(&GetRequest { name: "object", range }, &mut out, &settings()).map(|_| out)
 }

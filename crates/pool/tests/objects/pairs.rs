@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use kiln_pool::Pool;
 use kiln_store::MemoryBackend;
-use kiln_stripe::PoolError;
+use kiln_stripe::Result;
 
 use crate::hands::{Hands, get, with_hands};
 use crate::world::*;
@@ -15,7 +15,7 @@ struct Action {
     name: &'static str,
     /// Fate of the node before; none: it is well.
     happens: fn(&mut World, usize),
-    act: fn(&Hands<'_>, usize) -> Result<(), PoolError>,
+    act: fn(&Hands<'_>, usize) -> Result<()>,
 }
 
 fn id(at: usize) -> String {

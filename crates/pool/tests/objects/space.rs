@@ -7,7 +7,7 @@ use kiln_pool::{
     Key, NodeConfig, NodeState, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
 };
 use kiln_store::{MemoryBackend, Operation};
-use kiln_stripe::{PoolError, StreamSource};
+use kiln_stripe::{PoolError, Result, StreamSource};
 use kiln_testkit::{Fault, FaultAction};
 
 use crate::recover::recover;
@@ -22,7 +22,7 @@ fn objects(world: &World, count: usize) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Puts bytes of which it is known how many they are, as those of a file.
-fn put(world: &World, name: &str, bytes: &[u8]) -> Result<PutReport, PoolError> {
+fn put(world: &World, name: &str, bytes: &[u8]) -> Result<PutReport> {
     let req = PutRequest { name, run: world.run(), now_ms: 1_000, replace: true };
     let mut source = StreamSource::new(bytes).with_size(bytes.len() as u64);
     world.pool().put(&req, &mut source, &settings())

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kiln_store::MemoryBackend;
-use kiln_stripe::PoolError;
+use kiln_stripe::{PoolError, Result};
 
 use crate::fuse::{ALL, Failing, Fuse, fused};
 use crate::hands::{Hands, get, through, with_hands};
@@ -18,7 +18,7 @@ use crate::world::*;
 struct Row {
     name: &'static str,
     prepare: fn(&mut World),
-    act: fn(&Hands<'_>) -> Result<(), PoolError>,
+    act: fn(&Hands<'_>) -> Result<()>,
     /// Object `x`, before and after.
     x: [Option<u64>; 2],
 }
@@ -186,7 +186,7 @@ fn fellows() -> [(&'static str, Vec<u8>); 2] {
 }
 
 /// Puts `x` together with new objects, and with those that are there, as they are.
-fn together(hands: &Hands<'_>, x: Vec<u8>) -> Result<(), PoolError> {
+fn together(hands: &Hands<'_>, x: Vec<u8>) -> Result<()> {
     let all = [("x", x)].into_iter().chain(fellows()).chain(others());
     hands.put_all(&all.collect::<Vec<_>>())
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_pool::{Index, NodeState, Pool};
 use kiln_store::MemoryBackend;
-use kiln_stripe::{PoolError, Silent};
+use kiln_stripe::{Result, Silent};
 
 use crate::hands::{Hands, get, with_hands};
 use crate::sealed::{keys, seal};
@@ -53,7 +53,7 @@ impl Life {
     }
 
     /// Takes note of a step and does it.
-    fn act(&mut self, what: String, act: impl FnOnce(&Hands<'_>) -> Result<(), PoolError>) -> bool {
+    fn act(&mut self, what: String, act: impl FnOnce(&Hands<'_>) -> Result<()>) -> bool {
         let end = with_hands(&self.world, act);
         self.log.push(match &end {
             Ok(()) => what,

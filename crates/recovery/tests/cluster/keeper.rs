@@ -13,7 +13,7 @@ use kiln_recovery::{
     Control, PoolRecovery, RecoverOptions, RecoveryState, ScrubPosition, Scrubbing,
 };
 use kiln_store::MemoryBackend;
-use kiln_stripe::{Depth, PoolError, Silent};
+use kiln_stripe::{Depth, PoolError, Result, Silent};
 
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
 use crate::{index_file::IndexFile, scenario::millis, volumes};
@@ -182,7 +182,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    fn scrub(&mut self, grace_ms: u64) -> Result<ScrubReport, PoolError> {
+    fn scrub(&mut self, grace_ms: u64) -> Result<ScrubReport> {
         let since = self.run.began(self.client.now());
         let network = self.client.network();
         let scrubbed = self.run.open(self.client, &network).and_then(|pool| {
@@ -307,7 +307,7 @@ impl<'a> Keeper<'a> {
         true
     }
 
-    fn changed(&self, map: Result<PoolConfig, PoolError>) -> bool {
+    fn changed(&self, map: Result<PoolConfig>) -> bool {
         match map {
             Ok(config) => {
                 self.run.write_down(&config);

@@ -12,7 +12,7 @@ use kiln_recovery::{
     Control, OnDemand, PoolRecovered, PoolRecovery, RecoverOptions, RecoveryError,
 };
 use kiln_store::{Backend, MemoryBackend, checksum};
-use kiln_stripe::{PoolError, Silent};
+use kiln_stripe::{PoolError, Result, Silent};
 
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
 use crate::{scenario::millis, volumes};
@@ -32,7 +32,7 @@ pub struct Operator<'a> {
 }
 
 /// An operation of the operator.
-type Act<'a> = fn(&mut Operator<'a>, &Pool) -> Result<(), PoolError>;
+type Act<'a> = fn(&mut Operator<'a>, &Pool) -> Result<()>;
 
 impl<'a> Operator<'a> {
     pub fn new(run: &'a ClusterRun, client: &'a Client) -> Operator<'a> {
@@ -125,7 +125,7 @@ impl<'a> Operator<'a> {
     }
 
     /// A node of a host that has none: one that never had, or one that is no longer a member.
-    fn add_node(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn add_node(&mut self, pool: &Pool) -> Result<()> {
         let member = |host: &usize| pool.config().node.iter().any(|node| host_of(node) == *host);
         let free: Vec<usize> = (0..self.run.scenario.all_hosts()).filter(|h| !member(h)).collect();
         let Some(host) = self.some(&free) else { return Ok(()) };
@@ -164,7 +164,7 @@ impl<'a> Operator<'a> {
     }
 
     /// As `kiln pool drain` does.
-    fn drain(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn drain(&mut self, pool: &Pool) -> Result<()> {
         let leaving = Self::nodes(pool, NodeState::Leaving);
         let known = self.some(&leaving);
         let Some(node) = known.or_else(|| self.spare(pool)) else { return Ok(()) };
@@ -196,7 +196,7 @@ impl<'a> Operator<'a> {
     }
 
     /// As `kiln pool drain` does beside a coordinator, which moves the shards meanwhile.
-    fn hand_over(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn hand_over(&mut self, pool: &Pool) -> Result<()> {
         // Until then there are objects.
         self.client.sleep(millis(&mut self.random, 20_000));
         let Some(node) = self.spare(pool) else { return Ok(()) };
@@ -207,7 +207,7 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    fn undo(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn undo(&mut self, pool: &Pool) -> Result<()> {
         let leaving = Self::nodes(pool, NodeState::Leaving);
         let Some(node) = self.some(&leaving) else { return Ok(()) };
         let config = pool.members().set_state(&[node.id], NodeState::In, false, &settings())?;
@@ -216,7 +216,7 @@ impl<'a> Operator<'a> {
     }
 
     /// As `kiln repair --away` does.
-    fn repair_away(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn repair_away(&mut self, pool: &Pool) -> Result<()> {
         if let Some(config) = pool.members().attend(|_| true, &settings())? {
             self.did("done without, or taken back", &config);
         }
@@ -224,7 +224,7 @@ impl<'a> Operator<'a> {
     }
 
     /// As `kiln pool forget` does, which names first what would be lost.
-    fn forget(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn forget(&mut self, pool: &Pool) -> Result<()> {
         let Some(node) = self.spare(pool) else { return Ok(()) };
         let ids = [node.id.clone()];
         let index = Index::in_memory()?;
@@ -240,7 +240,7 @@ impl<'a> Operator<'a> {
     }
 
     /// A disk is replaced although nothing is wrong with it.
-    fn replace(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn replace(&mut self, pool: &Pool) -> Result<()> {
         let Some(node) = self.some(&pool.config().node) else { return Ok(()) };
         let host = host_of(&node);
         if !self.may_hurt(host) {
@@ -258,7 +258,7 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    fn weigh(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn weigh(&mut self, pool: &Pool) -> Result<()> {
         let at = self.random.below(pool.config().node.len() as u64) as usize;
         let weight = [0.5, 1.0, 3.0][self.random.below(3) as usize];
         let config = pool.members().change(false, &settings(), |next| {
@@ -269,7 +269,7 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    fn rebalance(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn rebalance(&mut self, pool: &Pool) -> Result<()> {
         let index = Index::in_memory()?;
         index.refresh(pool, b"", &Silent)?;
         let now_ms = self.run.now_ms(self.client);
@@ -282,7 +282,7 @@ impl<'a> Operator<'a> {
     }
 
     /// A disk of before is back in its host for a while.
-    fn old_disk(&mut self, _: &Pool) -> Result<(), PoolError> {
+    fn old_disk(&mut self, _: &Pool) -> Result<()> {
         let Some((host, old)) = self.some(&self.attic.clone()) else { return Ok(()) };
         if self.client.lost().contains(&host) || !self.may_hurt(host) {
             return Ok(());
@@ -295,7 +295,7 @@ impl<'a> Operator<'a> {
     }
 
     /// As `kiln pool keep` does: refused as long as a member is of an earlier release.
-    fn keep_versions(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn keep_versions(&mut self, pool: &Pool) -> Result<()> {
         let kept = pool.members().change(false, &settings(), |next| {
             next.keep = vec![KeepRule { last: 2, ..KeepRule::default() }];
             Ok(())
@@ -311,7 +311,7 @@ impl<'a> Operator<'a> {
     }
 
     /// A node of a sealed pool gets a map without a seal, of a later epoch.
-    fn forge(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn forge(&mut self, pool: &Pool) -> Result<()> {
         let node = self.some(&pool.config().node).filter(|_| self.run.scenario.sealed);
         let Some(host) = node.map(|node| host_of(&node)).filter(|host| self.may_hurt(*host)) else {
             return Ok(());
@@ -335,7 +335,7 @@ impl<'a> Operator<'a> {
 
     /// A disk is as it was a while ago. Only where nothing else goes wrong, see
     /// [`crate::scenario::Scenario::calm`].
-    fn snapshot(&mut self, pool: &Pool) -> Result<(), PoolError> {
+    fn snapshot(&mut self, pool: &Pool) -> Result<()> {
         let now = self.some(&pool.config().node).map(|node| host_of(&node));
         if !self.run.scenario.calm {
             return Ok(());
@@ -353,7 +353,7 @@ impl<'a> Operator<'a> {
     }
 
     /// As `kiln repair` does.
-    fn recover(&mut self, away: bool) -> Result<(), PoolError> {
+    fn recover(&mut self, away: bool) -> Result<()> {
         let options = RecoverOptions::on_demand(OnDemand { away, dry_run: false });
         let report = self.recover_as("an operator", options)?;
         assert_eq!(report.repaired, report.central);
@@ -361,17 +361,13 @@ impl<'a> Operator<'a> {
     }
 
     /// Repairs beside a coordinator that agents have not heard of for a while.
-    fn rival(&mut self, _: &Pool) -> Result<(), PoolError> {
+    fn rival(&mut self, _: &Pool) -> Result<()> {
         self.client.sleep(millis(&mut self.random, 30_000));
         let options = RecoverOptions { wait_ms: 0, ..self.run.repair_options() };
         self.recover_as("another coordinator", options).map(drop)
     }
 
-    fn recover_as(
-        &mut self,
-        who: &str,
-        options: RecoverOptions,
-    ) -> Result<PoolRecovered, PoolError> {
+    fn recover_as(&mut self, who: &str, options: RecoverOptions) -> Result<PoolRecovered> {
         let network = self.client.network();
         let index = Index::in_memory()?;
         let recovery = PoolRecovery {

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use kiln_pool::{Membership, NodeConfig, Pool, PoolConfig};
 use kiln_recovery::sim::{Client, Random};
-use kiln_stripe::{PoolError, Settings};
+use kiln_stripe::{Result, Settings};
 use kiln_volume::{CreateRequest, LogReport, Op, OpenRequest, Rim, Volume, VolumeError};
 
 use crate::blocks::{Change, History, Tag};
@@ -97,7 +97,7 @@ fn rim(run: &ClusterRun, client: &Client, pool: Pool) -> Arc<Rim> {
 }
 
 /// As `kiln pool drain` does before a node leaves: whether no log is on it any more.
-pub fn leaves(run: &ClusterRun, client: &Client, node: &str) -> Result<bool, PoolError> {
+pub fn leaves(run: &ClusterRun, client: &Client, node: &str) -> Result<bool> {
     if !locked(&run.blocks).created {
         return Ok(true);
     }
@@ -220,7 +220,7 @@ impl<'a> Writer<'a> {
     }
 
     /// The pool, opened again whenever the volume wants that.
-    fn rim(&self) -> Result<Arc<Rim>, PoolError> {
+    fn rim(&self) -> Result<Arc<Rim>> {
         let (configs, client) = (self.run.configs(), Arc::clone(&self.client));
         let open = move || open_newest(&configs, &client);
         let now_ms = self.run.now_ms(&self.client);
@@ -407,7 +407,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-fn open_newest(configs: &Mutex<Vec<PoolConfig>>, client: &Client) -> Result<Pool, PoolError> {
+fn open_newest(configs: &Mutex<Vec<PoolConfig>>, client: &Client) -> Result<Pool> {
     let network = client.network();
     let open = |node: &NodeConfig| open_node(&network, node);
     let sequence = client.sequence();

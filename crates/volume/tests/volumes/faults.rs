@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 
 use kiln_pool::{Index, Pool};
 use kiln_store::{Backend, Operation};
-use kiln_stripe::{PoolError, Silent};
+use kiln_stripe::{Result, Silent};
 use kiln_testkit::{Fault, FaultAction};
 use kiln_volume::{Op, OpenRequest, Rim, Volume, VolumeError};
 
@@ -206,7 +206,7 @@ fn what_is_freed_in_a_full_pool_makes_room() {
 }
 
 /// Names of objects in a pool.
-fn objects(pool: &Pool, prefix: &str) -> Result<Vec<String>, PoolError> {
+fn objects(pool: &Pool, prefix: &str) -> Result<Vec<String>> {
     let (index, mut names) = (Index::in_memory()?, Vec::new());
     index.refresh(pool, b"", &Silent)?;
     index.each(prefix, None, |listed| {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use kiln_pool::{Index, Membership, NodeConfig, Pool, PoolConfig, PoolKeys};
 use kiln_store::{Backend, checksum, write_whole};
-use kiln_stripe::{PoolError, Settings, Silent};
+use kiln_stripe::{PoolError, Result, Settings, Silent};
 use kiln_testkit::FaultyBackend;
 use kiln_volume::{Op, OpenRequest, Rim, Volume, VolumeError};
 
@@ -107,7 +107,7 @@ fn key(rim: &Rim) -> String {
 }
 
 /// Opens a pool by the newest map that its nodes have.
-fn newest(config: &PoolConfig, disks: &Disks) -> Result<Pool, PoolError> {
+fn newest(config: &PoolConfig, disks: &Disks) -> Result<Pool> {
     let open = |node: &NodeConfig| Ok(Arc::new(disks[&node.id].clone()) as Arc<dyn Backend>);
     let pool = Pool::open(config.clone(), &open)?;
     let Err(PoolError::MapChanged { .. }) = pool.check_map() else { return Ok(pool) };

@@ -1,6 +1,6 @@
 //! GF(2^w) and the Cauchy matrices over it, with Jerasure's polynomials and choices.
 
-use crate::CodeError;
+use crate::{CodeError, Result};
 
 /// The word sizes that have a polynomial here.
 pub(super) const WORD_SIZES: [usize; 14] = [2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 32];
@@ -29,7 +29,7 @@ pub(super) struct BinaryField {
 }
 
 impl BinaryField {
-    pub(super) fn new(w: usize) -> Result<BinaryField, CodeError> {
+    pub(super) fn new(w: usize) -> Result<BinaryField> {
         let known = WORD_SIZES.into_iter().zip(POLYNOMIALS).find(|&(known, _)| known == w);
         let (w, polynomial) =
             known.ok_or_else(|| CodeError::Internal(format!("no polynomial for w={w}")))?;

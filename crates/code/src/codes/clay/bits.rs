@@ -1,14 +1,14 @@
 //! Scalar codes over bits: Jerasure's bit matrices.
 
 use crate::codes::{cauchy, liber8tion};
-use crate::{CodeError, Shape, codes::xor::Equations};
+use crate::{Result, Shape, codes::xor::Equations};
 use kiln_gf::Matrix;
 
 /// Scalar codes over bits, as Jerasure has them: [`BITS`] symbols a chunk.
 #[derive(Debug)]
 pub(super) struct BitMatrix {
     pub name: &'static str,
-    equations: fn(Shape) -> Result<Equations, CodeError>,
+    equations: fn(Shape) -> Result<Equations>,
 }
 
 pub(super) const BITS: usize = 8;
@@ -25,7 +25,7 @@ impl BitMatrix {
     }
 
     /// The bit matrix of m parities of k data symbols.
-    pub(super) fn parity(&self, k: usize, m: usize) -> Result<Matrix, CodeError> {
+    pub(super) fn parity(&self, k: usize, m: usize) -> Result<Matrix> {
         Ok((self.equations)(Shape { k, m, alpha: BITS })?.parity_bits())
     }
 }

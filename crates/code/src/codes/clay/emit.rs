@@ -7,7 +7,7 @@
 
 use super::{Clay, grid::Grid};
 use crate::dag::{At, DagBuilder, Hint, MatrixId, Symbol};
-use crate::{CodeError, Dag, RebuildMethod, codes::Choice};
+use crate::{CodeError, Dag, RebuildMethod, Result, codes::Choice};
 use kiln_gf::Matrix;
 use rustc_hash::FxHashMap as HashMap;
 
@@ -16,7 +16,7 @@ const C0: usize = 0;
 const U0: usize = 2;
 
 /// Builds the DAG of a choice.
-pub(super) fn emit(clay: &Clay, choice: &Choice) -> Result<Dag, CodeError> {
+pub(super) fn emit(clay: &Clay, choice: &Choice) -> Result<Dag> {
     let mut emitter = Emitter::new(clay, choice);
     for z in emitter.layers() {
         emitter.solve_layer(z)?;
@@ -100,7 +100,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Computes U of every node in layer z that can be known there.
-    fn solve_layer(&mut self, z: usize) -> Result<(), CodeError> {
+    fn solve_layer(&mut self, z: usize) -> Result<()> {
         let wanted = self.unknown_in(z);
         let mut known: Vec<usize> =
             (0..self.grid.nodes()).filter(|node| !wanted.contains(node)).collect();
@@ -133,7 +133,7 @@ impl<'a> Emitter<'a> {
         matrix: MatrixId,
         sources: &[Symbol],
         made: &[(usize, usize)],
-    ) -> Result<Symbol, CodeError> {
+    ) -> Result<Symbol> {
         let clay = self.clay;
         let symbols = |first: &Symbol| {
             let first = *first;
@@ -162,7 +162,7 @@ impl<'a> Emitter<'a> {
     /// Keeps as many known nodes as the scalar code needs. Given up first are those whose C must
     /// be read anyway for their companion's sake (of a pair only the larger, so that the other one
     /// keeps both needed), so that reads stay whole runs.
-    fn drop_surplus(&self, known: &mut Vec<usize>, z: usize) -> Result<(), CodeError> {
+    fn drop_surplus(&self, known: &mut Vec<usize>, z: usize) -> Result<()> {
         let needed = self.grid.k + self.grid.virtuals;
         let Some(mut surplus) = known.len().checked_sub(needed) else {
             let message = format!("layer {z}: {} of {needed} symbols known", known.len());
@@ -195,7 +195,7 @@ impl<'a> Emitter<'a> {
 
     /// U of a known node: its C with the companion's C, or with the companion's U where that node
     /// is unknown (its layer has a lower score and is done).
-    fn reverse(&mut self, node: usize, z: usize) -> Result<Symbol, CodeError> {
+    fn reverse(&mut self, node: usize, z: usize) -> Result<Symbol> {
         if self.grid.is_dot(node, z) {
             return Ok(self.stored(node, z));
         }
@@ -211,7 +211,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// C of a lost node in any layer, from what the layers gave.
-    fn coupled(&mut self, node: usize, z: usize) -> Result<Symbol, CodeError> {
+    fn coupled(&mut self, node: usize, z: usize) -> Result<Symbol> {
         if self.grid.is_dot(node, z) {
             return self.uncoupled_at(node, z);
         }
@@ -238,7 +238,7 @@ impl<'a> Emitter<'a> {
         &mut self,
         (node, z): (usize, usize),
         (other, layer): (usize, usize),
-    ) -> Result<Symbol, CodeError> {
+    ) -> Result<Symbol> {
         let (mine, its) = members(node, other);
         let sources = [self.uncoupled_at(node, z)?, self.uncoupled_at(other, layer)?];
         let matrix = self.pair_matrix([U0 + mine, U0 + its], vec![C0 + mine, C0 + its])?;
@@ -247,7 +247,7 @@ impl<'a> Emitter<'a> {
         Ok(out)
     }
 
-    fn uncoupled_at(&self, node: usize, z: usize) -> Result<Symbol, CodeError> {
+    fn uncoupled_at(&self, node: usize, z: usize) -> Result<Symbol> {
         self.uncoupled[node * self.grid.alpha + z].ok_or_else(|| {
             CodeError::Internal(format!("U of node {node} in layer {z} is used before it is known"))
         })
@@ -260,16 +260,12 @@ impl<'a> Emitter<'a> {
         wanted: usize,
         sources: [Symbol; 2],
         made: (usize, usize),
-    ) -> Result<Symbol, CodeError> {
+    ) -> Result<Symbol> {
         let matrix = self.pair_matrix(known, vec![wanted])?;
         self.step(matrix, &sources, &[made])
     }
 
-    fn pair_matrix(
-        &mut self,
-        known: [usize; 2],
-        wanted: Vec<usize>,
-    ) -> Result<MatrixId, CodeError> {
+    fn pair_matrix(&mut self, known: [usize; 2], wanted: Vec<usize>) -> Result<MatrixId> {
         let key = (known, wanted);
         if let Some(&matrix) = self.pairs.get(&key) {
             return Ok(matrix);

@@ -1,6 +1,6 @@
 //! The grid of a Clay code: nodes (x, y), layers z with digits z_0 .. z_{t-1}.
 
-use crate::{CodeError, CodeSpec};
+use crate::{CodeError, CodeSpec, Result};
 
 /// Node v stands at x = v mod q, y = v / q. Chunk i < k is node i; `virtuals` nodes of zeros
 /// follow, then the parities. Digit z_0 of a layer is the most significant one.
@@ -18,7 +18,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    pub(super) fn new(spec: &CodeSpec, d: usize, limit: usize) -> Result<Grid, CodeError> {
+    pub(super) fn new(spec: &CodeSpec, d: usize, limit: usize) -> Result<Grid> {
         let (k, m) = (spec.k(), spec.m());
         let q = d - k + 1;
         let t = (k + m).div_ceil(q);

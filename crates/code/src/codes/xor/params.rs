@@ -1,7 +1,7 @@
 //! Parameters that XOR codes have in common: primes, packets, the number of parities.
 
 use crate::spec::{Param, Words};
-use crate::{CodeError, CodeSpec};
+use crate::{CodeError, CodeSpec, Result};
 
 /// The largest prime: k + m is 256 at most, so no code needs one above 257.
 pub(in crate::codes) const PRIME_MAX: usize = 257;
@@ -16,7 +16,7 @@ pub(in crate::codes) fn is_prime(p: usize) -> bool {
 }
 
 /// Refuses any number of parities but the family's.
-pub(in crate::codes) fn only_parities(words: &Words<'_>, m: usize) -> Result<(), CodeError> {
+pub(in crate::codes) fn only_parities(words: &Words<'_>, m: usize) -> Result<()> {
     match words.m == m {
         true => Ok(()),
         false => {
@@ -32,7 +32,7 @@ pub(in crate::codes) fn take_prime(
     words: &mut Words<'_>,
     key: &'static str,
     least: usize,
-) -> Result<Param, CodeError> {
+) -> Result<Param> {
     let primes = || (least.max(3)..=PRIME_MAX).filter(|&p| is_prime(p));
     let Some(smallest) = primes().next() else {
         let reason = format!("no prime from {least} to {PRIME_MAX}; use fewer data chunks");
@@ -69,7 +69,7 @@ pub(in crate::codes) fn nearest(legal: impl Iterator<Item = usize>, value: usize
 }
 
 /// Takes the packet length out of a spec: bytes, a multiple of 8.
-pub(in crate::codes) fn take_packet(words: &mut Words<'_>) -> Result<Param, CodeError> {
+pub(in crate::codes) fn take_packet(words: &mut Words<'_>) -> Result<Param> {
     let value = words.take("packet").unwrap_or(WHOLE);
     let bytes = value.parse::<usize>();
     let legal = |b: &usize| b.is_multiple_of(8) && (8..=PACKET_MAX).contains(b);
@@ -90,7 +90,7 @@ pub(in crate::codes) fn packet(spec: &CodeSpec) -> Option<usize> {
 }
 
 /// A number of a resolved spec.
-pub(in crate::codes) fn number(spec: &CodeSpec, key: &str) -> Result<usize, CodeError> {
+pub(in crate::codes) fn number(spec: &CodeSpec, key: &str) -> Result<usize> {
     let number = spec.value(key).parse();
     number.map_err(|_| CodeError::Internal(format!("no number {key} in {spec}")))
 }

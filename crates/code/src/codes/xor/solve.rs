@@ -8,8 +8,8 @@
 
 use super::Equations;
 use super::bits::{Combination, eliminate};
-use crate::CodeError;
 use crate::dag::{DagBuilder, Hint, Symbol};
+use crate::{CodeError, Result};
 use kiln_gf::Matrix;
 use std::{cmp::Reverse, collections::BinaryHeap};
 
@@ -31,7 +31,7 @@ pub(super) fn solve(
     wanted: &[u32],
     start: Start,
     builder: &mut DagBuilder,
-) -> Result<Vec<Symbol>, CodeError> {
+) -> Result<Vec<Symbol>> {
     let mut solver = Solver::new(equations, used, known, start, builder);
     solver.peel()?;
     if wanted.iter().any(|&v| solver.symbols[v as usize].is_none()) {
@@ -84,7 +84,7 @@ impl<'a> Solver<'a> {
     }
 
     /// Takes equations with one unknown, short ones first, until there are none.
-    fn peel(&mut self) -> Result<(), CodeError> {
+    fn peel(&mut self) -> Result<()> {
         let entry = |lists: &[&[u32]], e: usize| Reverse((lists[e].len(), e));
         let ready = (0..self.lists.len()).filter(|&e| self.open[e] == 1);
         let mut heap: BinaryHeap<_> = ready.map(|e| entry(&self.lists, e)).collect();
@@ -124,13 +124,13 @@ impl<'a> Solver<'a> {
         ready
     }
 
-    fn xor(&mut self, terms: &[Symbol], stands_for: u32) -> Result<Symbol, CodeError> {
+    fn xor(&mut self, terms: &[Symbol], stands_for: u32) -> Result<Symbol> {
         let hint = self.equations.hint(stands_for);
         xor(self.builder, terms, hint)
     }
 
     /// Elimination where peeling ends, and chains of peeling from what it gives.
-    fn chain(&mut self, wanted: &[u32]) -> Result<(), CodeError> {
+    fn chain(&mut self, wanted: &[u32]) -> Result<()> {
         let rest: Vec<usize> = (0..self.lists.len()).filter(|&e| self.open[e] > 1).collect();
         let mut unknowns: Vec<u32> = rest.iter().flat_map(|&e| self.unknowns(e)).collect();
         unknowns.sort_unstable();
@@ -204,7 +204,7 @@ fn sum_of(combination: &Combination, syndromes: &[Symbol]) -> Vec<Symbol> {
     combination.iter().flatten().map(|&row| syndromes[row]).collect()
 }
 
-fn xor(builder: &mut DagBuilder, terms: &[Symbol], hint: Hint) -> Result<Symbol, CodeError> {
+fn xor(builder: &mut DagBuilder, terms: &[Symbol], hint: Hint) -> Result<Symbol> {
     let terms: Vec<Symbol> = terms.iter().copied().filter(|t| *t != Symbol::Zero).collect();
     match terms[..] {
         [] => Ok(Symbol::Zero),

@@ -6,7 +6,7 @@
 //! in their factors too, and every repetition has lists of its own.
 
 use super::Dataflow;
-use crate::CodeError;
+use crate::Result;
 use kiln_gf::{Block, Call, Factor, Kernel, ProgramSource, Routine, Shift, Side, Unit};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use std::{collections::BTreeMap, ops::Range};
@@ -32,7 +32,7 @@ pub(super) fn source(
     inputs: u32,
     dataflow: Dataflow,
     kernel: &'static dyn Kernel,
-) -> Result<Option<ProgramSource>, CodeError> {
+) -> Result<Option<ProgramSource>> {
     if dataflow != Dataflow::OutputStationary {
         if kinds.len() > ROUTINES_MAX {
             return Ok(None);
@@ -88,7 +88,7 @@ fn moved(
     kinds: &[Block],
     calls: &[Repeats<'_>],
     kernel: &'static dyn Kernel,
-) -> Result<ProgramSource, CodeError> {
+) -> Result<ProgramSource> {
     let (mut source, mut known) = (ProgramSource::default(), Known::default());
     for repeats in calls {
         let sides = kinds[repeats.routine as usize].sides();
@@ -162,7 +162,7 @@ fn each(
     kinds: &[Block],
     calls: &[Repeats<'_>],
     kernel: &'static dyn Kernel,
-) -> Result<ProgramSource, CodeError> {
+) -> Result<ProgramSource> {
     let factors: Vec<Vec<u8>> = kinds.iter().map(Block::factors).collect();
     let mut of_routine: BTreeMap<u32, Vec<&EmittedBlock>> = BTreeMap::new();
     for repeats in calls {

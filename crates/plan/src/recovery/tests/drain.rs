@@ -1,19 +1,14 @@
 //! Nodes that are emptied while they still answer.
 
 use super::*;
-use crate::Node;
+use crate::{Node, Result};
 
 /// Stripes over random nodes; what node 0 has is to leave it.
 fn layout(codec: &Codec, nodes: usize, stripes: usize) -> Layout {
     random(codec, 0..nodes, &[0], stripes, 7)
 }
 
-fn drain(
-    codec: &Codec,
-    cluster: Cluster,
-    layout: Layout,
-    to: Destination,
-) -> Result<RecoveryPlan, PlanError> {
+fn drain(codec: &Codec, cluster: Cluster, layout: Layout, to: Destination) -> Result<RecoveryPlan> {
     let options = RecoveryOptions { leaving: Some(0), ..quick() };
     recover(codec, cluster, layout, to, &options)
 }

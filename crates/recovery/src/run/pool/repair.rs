@@ -7,7 +7,7 @@ use std::{ops::Range, time::Duration};
 use kiln_plan::{Plan, SearchBudget};
 use kiln_pool::repair::{Looked, MissingShards, Needs, RebuiltShards};
 use kiln_pool::{Key, Pool, PoolConfig, RepairRequest};
-use kiln_stripe::PoolError;
+use kiln_stripe::{PoolError, Result};
 
 use super::{Shared, locked};
 use crate::batch::{Batch, DamagedObject, PlannedRepair};
@@ -189,7 +189,7 @@ impl Shared<'_> {
         want: &DamagedObject,
         req: &RepairRequest,
         OnDemand { away, dry_run }: OnDemand,
-    ) -> Result<Option<RepairOutcome>, PoolError> {
+    ) -> Result<Option<RepairOutcome>> {
         let (name, repairer, settings) =
             (&want.listed.name, pool.repairer(), &self.recovery.settings);
         let Some(damaged) = &want.damaged else { return Ok(Some(Outcome::Whole.into())) };
@@ -296,7 +296,7 @@ impl Shared<'_> {
 
     /// Looks for a job's object at the nodes: the question is of all objects that are asked for
     /// then.
-    fn look_together(&self, at: usize, name: &str) -> Result<Looked, PoolError> {
+    fn look_together(&self, at: usize, name: &str) -> Result<Looked> {
         self.together(&self.look_turn, &self.looks, at, name.to_owned(), |names| {
             let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
             self.pool().repairer().look_for(&names)
@@ -305,7 +305,7 @@ impl Shared<'_> {
 
     /// Waits until a commit has put a job's shards in place: another job's, or one of its own with
     /// all that wait then.
-    fn commit_together(&self, at: usize, rebuilt: &RebuiltShards) -> Result<bool, PoolError> {
+    fn commit_together(&self, at: usize, rebuilt: &RebuiltShards) -> Result<bool> {
         self.together(&self.commit_turn, &self.commits, at, rebuilt.clone(), |rebuilt| {
             let (now_ms, settings) = (self.recovery.control.now_ms(), &self.recovery.settings);
             self.pool().repairer().put_rebuilt(rebuilt, now_ms, settings)
@@ -319,8 +319,8 @@ impl Shared<'_> {
         all: &Mutex<Coalescer<W, E>>,
         at: usize,
         wanted: W,
-        act: impl Fn(&[W]) -> Vec<Result<E, PoolError>>,
-    ) -> Result<E, PoolError> {
+        act: impl Fn(&[W]) -> Vec<Result<E>>,
+    ) -> Result<E> {
         locked(all).wait(at, wanted);
         loop {
             let _turn = self.recovery.network.take(turn);
