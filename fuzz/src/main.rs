@@ -2,10 +2,9 @@
 #![no_main]
 #![forbid(unsafe_code)]
 
-use std::sync::OnceLock;
-
 use kiln_fuzz::{TARGETS, Target};
 use libfuzzer_sys::fuzz_target;
+use std::sync::OnceLock;
 
 fn chosen() -> &'static Target {
     let name = std::env::var("KILN_FUZZ_TARGET").unwrap_or_default();

@@ -1,10 +1,9 @@
 //! Every target over what it begins with, what is kept, and mutations of both from fixed seeds.
 //! `KILN_FUZZ_ROUNDS` says how many; `make fuzz` looks further.
 
-use std::panic::catch_unwind;
-
 use kiln_fuzz::{TARGETS, Target, mutate::mutated};
 use kiln_testkit::Random;
+use std::panic::catch_unwind;
 
 const ROUNDS: u64 = 3000;
 

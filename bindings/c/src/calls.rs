@@ -4,9 +4,6 @@
 //! call says, and to no more, so that a reader past an end is found by the address sanitizer.
 //! Everything else is as the input has it.
 
-use std::ffi::{CString, c_char, c_int};
-use std::ptr::null_mut;
-
 use crate::codec::{
     kiln_codec, kiln_codec_free, kiln_codec_new, kiln_codec_shape, kiln_codec_spec, kiln_encode,
     kiln_shape,
@@ -15,16 +12,12 @@ use crate::plan::{
     kiln_helper, kiln_plan, kiln_plan_decode, kiln_plan_free, kiln_plan_helper, kiln_plan_helpers,
     kiln_plan_repair, kiln_plan_run,
 };
+use std::ffi::{CString, c_char, c_int};
+use std::ptr::null_mut;
 
 /// Codes that are made quickly.
 const SPECS: [&str; 8] = [
-    "rs:4+2",
-    "clay:3+2",
-    "rep:3",
-    "cauchy:3+2,w=4",
-    "lrc:4+2+2",
-    "butterfly:4+2",
-    "rdp:4+2",
+    "rs:4+2", "clay:3+2", "rep:3", "cauchy:3+2,w=4", "lrc:4+2+2", "butterfly:4+2", "rdp:4+2",
     "star:5+3",
 ];
 /// Most bytes of a chunk, and most chunks that buffers are made for.

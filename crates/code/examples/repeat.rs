@@ -3,9 +3,8 @@
 //! `repeat SPEC CHUNK encode|repair|decode TIMES`, with the kernel that `KILN_KERNEL` names. One
 //! chunk is lost; a repair reads as little as the code allows, a decode the first k others.
 
-use std::error::Error;
-
 use kiln_code::{CodeSpec, Codec};
+use std::error::Error;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

@@ -5,14 +5,8 @@ use std::collections::BTreeMap;
 
 /// Profile keys that say where chunks go or how large they are, not what their bytes are.
 const PLACEMENT_KEYS: [&str; 8] = [
-    "crush-root",
-    "crush-failure-domain",
-    "crush-device-class",
-    "crush-num-failure-domains",
-    "crush-osds-per-failure-domain",
-    "directory",
-    "stripe_unit",
-    "jerasure-per-chunk-alignment",
+    "crush-root", "crush-failure-domain", "crush-device-class", "crush-num-failure-domains",
+    "crush-osds-per-failure-domain", "directory", "stripe_unit", "jerasure-per-chunk-alignment",
 ];
 
 /// The spec of a Ceph profile such as `plugin=clay k=8 m=4 d=11 scalar_mds=isa`, words separated

@@ -1,8 +1,7 @@
 //! Sets of chunks to try: all of them in order, or a sample drawn with a seed.
 
-use std::iter::successors;
-
 use crate::seed;
+use std::iter::successors;
 
 /// Steps to the next ascending combination out of 0..n; false after the last.
 fn next_combination(items: &mut [usize], n: usize) -> bool {

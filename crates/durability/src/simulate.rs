@@ -11,9 +11,8 @@
 mod groups;
 mod spread;
 
-use fastrand::Rng;
-
 use crate::{DurabilityError, HOURS_A_YEAR, Placement, PoolModel, error::within};
+use fastrand::Rng;
 
 /// The most chunks that a simulation places.
 const CHUNKS_MAX: f64 = 1e8;

@@ -5,10 +5,9 @@
 //! the attributes of its files, or one without any.
 #![forbid(unsafe_code)]
 
-use std::{collections::BTreeSet, iter};
-
 use kiln_pool::{Index, MAX_TOGETHER, Manifest, Pool, PutReport, PutRequest, layout::MAX_NAME};
 use kiln_stripe::{PoolError, Result, Settings, Silent, Source, StreamSource};
+use std::{collections::BTreeSet, iter};
 
 /// Last word of the name of a folder's own object.
 pub const ATTRIBUTES: &str = ".kiln-attributes";

@@ -4,9 +4,8 @@
 //! text; in a name `.` and `/` are written as `.0` and `.1`, so that a key is one word of the name
 //! and names stand in the order of keys.
 
-use kiln_pool::layout::MAX_NAME;
-
 use crate::error::{Code, Result};
+use kiln_pool::layout::MAX_NAME;
 
 /// Beginning of the names of all objects of the server.
 pub const OBJECTS: &str = ".s3/";

@@ -1,9 +1,8 @@
 //! Removal of data that no record names: puts that were cut short, uploads that ended.
 
-use std::collections::HashSet;
-
 use crate::names::{self, OBJECTS, VERSIONS};
 use crate::{error::Result, gate::Gate, record::ObjectRecord};
+use std::collections::HashSet;
 
 /// Least age of data that is removed: until then its put may be under way.
 const AGE_MS: u64 = 24 * 3_600_000;

@@ -3,10 +3,9 @@
 //! `cargo run --release -p kiln-gf --example kernels [KERNEL]`; with `--others` it measures nothing
 //! and prints the names of all kernels but the one that is used when nobody asks for another.
 
+use kiln_gf::{AlignedBuf, KERNELS, Kernel, Product, active, available, by_name, generator};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-
-use kiln_gf::{AlignedBuf, KERNELS, Kernel, Product, active, available, by_name, generator};
 
 /// How long each number is measured; the best of its rounds counts.
 const TIME: Duration = Duration::from_millis(60);

@@ -1,11 +1,9 @@
 //! Byte buffers aligned to cache lines.
 
+use crate::GfError;
+use bytemuck::{Pod, Zeroable};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
-
-use bytemuck::{Pod, Zeroable};
-
-use crate::GfError;
 
 /// One cache line, which is also the widest vector register.
 #[derive(Clone, Copy, Pod, Zeroable)]

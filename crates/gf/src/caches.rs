@@ -1,8 +1,7 @@
 //! Sizes of this machine's caches, as far as they may be relied on.
 
-use std::{env, fmt, sync::OnceLock};
-
 use crate::GfError;
+use std::{env, fmt, sync::OnceLock};
 
 /// Name of the environment variable that replaces the sizes which the processor reports.
 pub const CACHES_VARIABLE: &str = "KILN_CACHES";

@@ -8,9 +8,8 @@
 //! code and takes what is left over to `gfni`. This file and the kernels name each other: they the
 //! trait, this the table.
 
-use std::{env, fmt::Debug, sync::OnceLock};
-
 use crate::{Caches, GfError, Tuning, tuning};
+use std::{env, fmt::Debug, sync::OnceLock};
 
 pub(crate) mod fetch;
 pub(crate) mod engine;

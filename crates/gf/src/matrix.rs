@@ -1,9 +1,8 @@
 //! Small dense matrices over GF(2^8), row by row, and the check that a code is MDS.
 
-use std::fmt;
-
 use crate::GfError;
 use crate::field::{self, MUL};
+use std::fmt;
 
 /// Most minors that [`Matrix::check_mds`] looks at: about a second of work.
 pub const MINOR_LIMIT: u64 = 20_000_000;

@@ -2,10 +2,9 @@
 //! and lists of them over the units of buffers, checked once, then run without checks per call.
 //! Every entry checks its operands, also in release builds.
 
-use std::{ops::Range, sync::OnceLock};
-
 use crate::block::{Block, Side};
 use crate::{GfError, TemporalHint, field::mul, kernel::engine::Distances};
+use std::{ops::Range, sync::OnceLock};
 
 mod product;
 mod check;

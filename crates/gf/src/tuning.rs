@@ -4,10 +4,9 @@
 //! All variants compute the same bytes. The rules know the levels that a core has for itself and
 //! a bounded last level ([`Caches`]), the size of a call, and the maker of the processor.
 
-use std::{cell::Cell, env, str::FromStr, sync::OnceLock};
-
 use crate::caches::{Caches, Size};
 use crate::{GfError, TemporalHint};
+use std::{cell::Cell, env, str::FromStr, sync::OnceLock};
 
 /// Name of the environment variable that replaces rules by variants.
 pub const TUNE_VARIABLE: &str = "KILN_TUNE";

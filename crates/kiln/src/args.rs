@@ -1,10 +1,8 @@
 //! Flags that every command takes, and parsers of values.
 
-use std::{convert::Infallible, ops::Range, path::PathBuf};
-
-use clap::{ArgAction, Args};
-
 use crate::{exit::EXIT_CODES, names::MARK, sizes};
+use clap::{ArgAction, Args};
+use std::{convert::Infallible, ops::Range, path::PathBuf};
 
 // Flags that every command takes. No doc comment: clap would print it as the program's summary.
 #[derive(Debug, Args)]

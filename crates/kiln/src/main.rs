@@ -34,9 +34,8 @@ mod transfer;
 mod cmd;
 
 use crate::exit::Result;
-use std::{ffi::OsString, process::ExitCode};
-
 use exit::Exit;
+use std::{ffi::OsString, process::ExitCode};
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(tell_panic));

@@ -1,8 +1,7 @@
 //! A placed plan as SVG: bytes that every node sends, receives and reads.
 
-use std::fmt::Write;
-
 use kiln_plan::Plan;
+use std::fmt::Write;
 
 /// Widths of the columns of names and of bars, and the height of a bar.
 const NAMES: usize = 160;

@@ -1,9 +1,8 @@
 //! Spans of time as people write and read them: `90s`, `12h`, `30d`; `1:05 min`, `3 h 10 min`.
 
-use std::time::Duration;
-
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
+use std::time::Duration;
 
 /// Units, the smallest first, in seconds.
 const UNITS: &[(&str, u64)] = &[("s", 1), ("m", 60), ("min", 60), ("h", 3600), ("d", 86_400)];

@@ -1,9 +1,8 @@
 //! Logs of volumes, in words: what is wrong with one, and what came of it.
 
+use crate::exit::Exit;
 use kiln_volume::{LogCheck, LogCopyState, LogReport};
 use serde::Serialize;
-
-use crate::exit::Exit;
 
 /// Nodes that have no copy of a log that stays, and why.
 pub fn nodes(log: &LogReport) -> String {

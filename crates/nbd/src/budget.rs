@@ -1,10 +1,9 @@
 //! Memory that the requests and replies of all clients may hold together.
 
+use crate::stream::Socket;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-
-use crate::stream::Socket;
 
 /// Bytes of requests and replies that one client may have under way.
 const ONE: u64 = 96 << 20;

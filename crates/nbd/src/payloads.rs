@@ -1,9 +1,8 @@
 //! Memory of what clients write, used again when it is free.
 
+use bytes::{Bytes, BytesMut};
 use std::collections::VecDeque;
 use std::io::{self, Read};
-
-use bytes::{Bytes, BytesMut};
 
 /// Shorter ones are allocated anew: that costs less than to look for them.
 const LEAST: usize = 64 << 10;

@@ -1,13 +1,11 @@
 //! Certificates from files.
 
-use std::{path::Path, sync::Arc};
-
+use crate::{NbdError, Result};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::{
     RootCertStore, ServerConfig, pki_types::pem::PemObject, server::WebPkiClientVerifier,
 };
-
-use crate::{NbdError, Result};
+use std::{path::Path, sync::Arc};
 
 /// Returns TLS settings of a server: its certificate and key, and where clients need certificates
 /// too, those that these must be signed by; all as PEM files.

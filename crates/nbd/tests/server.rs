@@ -1,11 +1,10 @@
 //! A server of bytes in memory, asked as clients ask. Clients that mean ill are a scenario of the
 //! program's tests, options and requests of all kinds a target of the fuzzer.
 
+use kiln_nbd::{About, Change, Done, Errno, Export, Listener, Server, tls};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
-
-use kiln_nbd::{About, Change, Done, Errno, Export, Listener, Server, tls};
 
 struct Memory(Mutex<Vec<u8>>);
 

@@ -1,8 +1,7 @@
 //! `kiln://host:port/place`: where an agent is.
 
-use std::{fmt, str::FromStr};
-
 use crate::NetError;
+use std::{fmt, str::FromStr};
 
 /// The port of an agent when the address names none.
 pub const DEFAULT_PORT: u16 = 7440;
@@ -96,15 +95,8 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for text in [
-            "",
-            "http://a",
-            "kiln://",
-            "kiln://:5",
-            "kiln://a:b",
-            "kiln://a:99999",
-            "kiln://a/b/c",
-            "kiln://[::1",
-            "kiln://u@a:1",
+            "", "http://a", "kiln://", "kiln://:5", "kiln://a:b", "kiln://a:99999", "kiln://a/b/c",
+            "kiln://[::1", "kiln://u@a:1",
         ] {
             assert!(text.parse::<Address>().is_err(), "{text}");
         }

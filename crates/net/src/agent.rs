@@ -17,11 +17,6 @@ mod queue;
 mod tasks;
 mod assigning;
 
-use std::{collections::BTreeMap, time::Duration};
-
-use bytes::Bytes;
-use kiln_store::{MAX_LOG, Space, StoreError};
-
 use self::connection::{Connection, Handle, Pending, Write};
 pub use self::event::{Action, Disk, DiskDone, Event};
 pub(crate) use self::failure::refused;
@@ -32,6 +27,9 @@ pub use self::tasks::{push_answer, push_message, unbundled};
 use self::{claims::Claims, outbox::Outbox, queue::Queue, tasks::Held};
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION_LEAST};
 use crate::{NetError, Result, throttle::Throttle};
+use bytes::Bytes;
+use kiln_store::{MAX_LOG, Space, StoreError};
+use std::{collections::BTreeMap, time::Duration};
 
 /// Number of a connection, given by the shell.
 pub type ConnectionId = u64;

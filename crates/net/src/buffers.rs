@@ -1,10 +1,8 @@
 //! Buffers that are used again: new pages for every frame would cost half as much as its ciphers.
 
-use std::sync::{Mutex, PoisonError};
-
-use bytes::Bytes;
-
 use crate::proto::PAYLOAD_MAX;
+use bytes::Bytes;
+use std::sync::{Mutex, PoisonError};
 
 /// Buffers that are kept, at most.
 const KEPT: usize = 16;

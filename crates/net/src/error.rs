@@ -1,8 +1,7 @@
 //! The crate's one error type.
 
-use std::{fmt, io};
-
 use kiln_store::{Operation, StoreError};
+use std::{fmt, io};
 
 /// Result of everything in this crate.
 pub type Result<T, E = NetError> = std::result::Result<T, E>;

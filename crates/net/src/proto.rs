@@ -12,12 +12,11 @@ pub mod field;
 pub mod assignment;
 pub mod message;
 
-use bytes::Bytes;
-
 use self::field::Reader;
 pub use self::field::TaskState;
 pub use self::message::{Message, Role};
 use crate::{NetError, Result};
+use bytes::Bytes;
 
 /// The latest version of the protocol, and the earliest one that is still spoken. Two sides speak
 /// the latest one that both know; see [`Message::since`].

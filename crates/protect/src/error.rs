@@ -1,9 +1,8 @@
 //! The errors of this crate.
 
-use std::{io, path::PathBuf};
-
 use kiln_code::CodeError;
 use rustix::io::Errno;
+use std::{io, path::PathBuf};
 use thiserror::Error;
 
 /// Everything that ends an operation; trouble of one file is in its report.

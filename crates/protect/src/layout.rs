@@ -1,9 +1,8 @@
 //! The extents of files, their order, and the sets that they are put into.
 
-use std::collections::BTreeMap;
-
 use crate::Geometry;
 use crate::index::{Member, Set};
+use std::collections::BTreeMap;
 
 /// A part of a file that is to be put into a set.
 #[derive(Debug, Clone, PartialEq, Eq)]

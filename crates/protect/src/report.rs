@@ -1,11 +1,9 @@
 //! The report of a run, and the damage that a protected folder survives.
 
+use crate::index::Index;
+use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::{fmt::Display, path::Path};
-
-use serde::Serialize;
-
-use crate::index::Index;
 
 /// The report of a run.
 #[derive(Debug, Clone, Default, Serialize)]

@@ -1,8 +1,7 @@
 //! The numbers of a set: blocks, cells, and the places of both in extents.
 
-use std::ops::Range;
-
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Bytes of a cell, at most.
 pub(crate) const CELL: u64 = 64 << 10;

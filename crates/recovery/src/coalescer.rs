@@ -2,11 +2,10 @@
 //! Commits of one pool lock much the same nodes and so go one after the other, but one may be of
 //! many objects; the nodes that are asked about objects are much the same, too.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::mem;
-
 use kiln_pool::repair::{Looked, RebuiltShards};
 use kiln_stripe::Result;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 
 /// Rebuilt shards that are put in place, and whether they were.
 pub(crate) type Commits = Coalescer<RebuiltShards, bool>;

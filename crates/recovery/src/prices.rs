@@ -5,12 +5,10 @@
 //! in no zone is in one of its own. What may be chosen is who helps, and which strategy places the
 //! work; where rebuilt shards go is given.
 
-use std::{collections::BTreeMap, sync::Arc};
-
+use super::placed::{self, Wanted};
 use kiln_plan::{Cluster, Node, NodeCost, Plan, PlanError, Result, SearchBudget};
 use serde::Serialize;
-
-use super::placed::{self, Wanted};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Prices at a node, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,12 +1,10 @@
 //! When a coordinator reads what is stored, and where it goes on: rounds over all objects in order
 //! of name, in parts, between which repairs come first.
 
-use std::time::Duration;
-
+use super::Now;
 use kiln_pool::ScrubReport;
 use serde::{Deserialize, Serialize};
-
-use super::Now;
+use std::time::Duration;
 
 /// Position of a scheduled scrub. The coordinator keeps it durably after each part, so
 /// that the next process goes on where this one was.

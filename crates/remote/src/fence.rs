@@ -1,10 +1,9 @@
 //! Certainty of a held lock, as far as its holder can know.
 
-use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
-
 use kiln_store::{Result, StoreError};
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
 
 /// The name of the file that is a place's lock.
 pub const LOCK: &str = ".kiln-lock";

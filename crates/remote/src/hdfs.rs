@@ -25,9 +25,8 @@ mod lease;
 mod moved;
 mod backend;
 
-use std::sync::Arc;
-
 use kiln_store::{Backend, BackendKind, Location, Opening, Result};
+use std::sync::Arc;
 
 pub use backend::FolderBackend;
 

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read};
 use std::time::Duration;
-
 use ureq::{Agent, Body, http::Response};
 
 /// A client of one server that may be silent for so long. Answers are given as they are, whatever

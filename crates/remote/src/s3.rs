@@ -21,9 +21,8 @@ mod upload;
 mod lease;
 mod backend;
 
-use std::sync::Arc;
-
 use kiln_store::{Backend, BackendKind, Location, Opening, Result};
+use std::sync::Arc;
 
 pub use backend::BucketBackend;
 

@@ -1,8 +1,7 @@
 //! Options of places, plain paths, encoding of URLs, errors.
 
-use std::{io, time::Duration};
-
 use kiln_store::{Location, Operation, Result, StoreError};
+use std::{io, time::Duration};
 
 /// Longest silence of a server that can be asked for, in seconds.
 const MAX_PATIENCE: u64 = 600;

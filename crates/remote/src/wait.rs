@@ -1,9 +1,8 @@
 //! Waiting for a lock that says only whether it was got.
 
+use kiln_store::{LockAttempt, Locks, Result, WriteLock};
 use std::thread;
 use std::time::{Duration, Instant};
-
-use kiln_store::{LockAttempt, Locks, Result, WriteLock};
 
 /// Pauses between tries: each is a request or several.
 const RETRY: Duration = Duration::from_millis(500);

@@ -1,8 +1,7 @@
 //! The crate's one error type.
 
-use std::io;
-
 use crate::{capability::Capability, operation::Operation};
+use std::io;
 
 /// Errors of stored bytes: the fault, the place, the remedy.
 ///

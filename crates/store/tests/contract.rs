@@ -1,12 +1,11 @@
 //! The contract of backends for every row of the table of places, for wrappers, and with faults.
 
-use std::{io::ErrorKind, sync::Arc};
-
 use kiln_store::{
     Absent, BACKENDS, Backend, MemoryBackend, NewFile, Opening, Operation, PacedBackend, ReadMode,
     StagedBackend, open_place, write_whole,
 };
 use kiln_testkit::{Bucket, Fault, FaultAction, FaultyBackend, battery::check_all, pattern};
+use std::{io::ErrorKind, sync::Arc};
 
 fn read(disk: &dyn Backend, name: &str) -> Vec<u8> {
     let file = disk.open(name).unwrap();

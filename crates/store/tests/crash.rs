@@ -2,14 +2,13 @@
 
 mod common;
 
-use std::{io::ErrorKind, sync::Arc};
-
 use common::*;
 use kiln_store::{
     Backend, Digest, MemoryBackend, Operation, Result, ShardReader, ShardState, ShardWriter,
     StoreError, SumKind, checksums, valid_segments,
 };
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
+use std::{io::ErrorKind, sync::Arc};
 
 /// Five stripes, the last one short: three segments.
 const SIZE: u64 = 4 * 192 + 100;

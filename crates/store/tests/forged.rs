@@ -3,14 +3,13 @@
 
 mod common;
 
-use std::{io::ErrorKind, sync::Arc};
-
 use common::*;
 use kiln_store::{
     MemoryBackend, Operation, Result, ShardInfo, ShardReader, ShardState, ShardWriter, StoreError,
     checksum,
 };
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
+use std::{io::ErrorKind, sync::Arc};
 
 /// Five stripes, the last one short: three segments.
 const SIZE: u64 = 4 * 192 + 100;

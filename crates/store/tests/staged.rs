@@ -1,11 +1,10 @@
 //! Places of objects that are served as places of files.
 
-use std::{io::ErrorKind, sync::Arc};
-
 use kiln_store::{
     Backend, BatchFiles, MemoryBackend, SERVED_BY, StagedBackend, StoreError, write_whole,
 };
 use kiln_testkit::{Bucket, Fault, FaultAction, FaultyBackend};
+use std::{io::ErrorKind, sync::Arc};
 
 fn read(place: &dyn Backend, name: &str) -> Vec<u8> {
     let file = place.open(name).unwrap();

@@ -1,11 +1,9 @@
 //! Choice of the plan that suits the devices that it reads from.
 
-use std::collections::BTreeMap;
-
+use crate::windows::Windows;
 use kiln_code::RepairPlan;
 use serde::Serialize;
-
-use crate::windows::Windows;
+use std::collections::BTreeMap;
 
 /// Decision of the read planner for an operation, and why. Times are the model's, for reading all
 /// stripes with every device on its own: the slowest device counts. Where costs add up over devices

@@ -1,9 +1,8 @@
 //! The one error type of this crate.
 
-use std::io;
-
 use kiln_code::CodeError;
 use kiln_store::StoreError;
+use std::io;
 
 /// Result of this crate.
 pub type Result<T, E = PoolError> = std::result::Result<T, E>;

@@ -1,10 +1,8 @@
 //! Places that hold shards.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
-
-use kiln_store::{Backend, Capabilities, LockAnswer, LockAttempt, StoreError, WriteLock};
-
 use crate::{PoolError, Result, Settings};
+use kiln_store::{Backend, Capabilities, LockAnswer, LockAttempt, StoreError, WriteLock};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// A failure domain that stores shards: a name for messages and a store for bytes.
 #[derive(Clone, Debug)]

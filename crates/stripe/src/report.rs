@@ -1,11 +1,9 @@
 //! Reports of operations. All types serialize; sizes are bytes; `seconds` is 0 until the caller
 //! fills it.
 
-use std::fmt;
-
-use serde::Serialize;
-
 use crate::ReadsReport;
+use serde::Serialize;
+use std::fmt;
 
 /// Entries that one report lists at most as damaged; `damaged_count` counts all.
 pub const MAX_DAMAGE_ENTRIES: usize = 1000;

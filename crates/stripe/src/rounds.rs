@@ -4,12 +4,10 @@
 //! would cost as many rounds as it has helpers, with all devices but one idle. Threads that only
 //! wait are cheap, and their number is bounded for the whole process.
 
+use crate::sequence::Sequence;
+use rayon_core::{ThreadPool, ThreadPoolBuilder};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::{num::NonZeroUsize, sync::OnceLock};
-
-use rayon_core::{ThreadPool, ThreadPoolBuilder};
-
-use crate::sequence::Sequence;
 
 /// Reads under way in the process, beside those of other workers. More than most codes' shards;
 /// each may have as many runs in flight as a ring holds.

@@ -1,9 +1,8 @@
 //! Adding up what the stripes of a run cost and showed.
 
-use kiln_code::RebuildMethod;
-
 use crate::frame::{Cost, Frame};
 use crate::{Damage, MAX_DAMAGE_ENTRIES, ReadsReport};
+use kiln_code::RebuildMethod;
 
 /// Sums over stripes. Its size does not grow with the object's.
 #[derive(Debug, Default)]

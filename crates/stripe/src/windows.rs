@@ -1,11 +1,9 @@
 //! Windows of adjacent stripes: what they read of each shard, by what its device costs.
 
+use crate::chunks::Chunks;
+use kiln_store::device::{Combine, DeviceModel, Devices, ReadPlan};
 use std::sync::{Mutex, PoisonError};
 use std::{collections::VecDeque, ops::Range};
-
-use kiln_store::device::{Combine, DeviceModel, Devices, ReadPlan};
-
-use crate::chunks::Chunks;
 
 /// Bytes of all windows in memory together, about; larger chunks are read stripe by stripe.
 const WINDOWS_BYTES: u64 = 64 << 20;

@@ -1,12 +1,11 @@
 //! A simulated object store, for tests of places that neither append nor rename.
 
-use std::{io, sync::Arc};
-
 use kiln_store::{
     Append, Backend, Capabilities, Capability, Existing, Extensions, Locks, MemoryBackend, NewFile,
     Objects, Operation, PlaceInfo, ReadAt, Result, StoreError, Tag, Upload, WriteLock, check_name,
 };
 use parking_lot::{Mutex, MutexGuard};
+use std::{io, sync::Arc};
 
 const PLACE: &str = "bucket";
 

@@ -1,7 +1,5 @@
 //! Faults on purpose: wraps any backend and makes it fail as a test says.
 
-use std::{fmt::Debug, io, sync::Arc};
-
 use kiln_store::backends::upload::by_rename;
 use kiln_store::{
     Append, Backend, BatchFiles, Capability, CreateNew, Extensions, Locks, LogFile, Logs,
@@ -9,6 +7,7 @@ use kiln_store::{
     Upload, WriteLock,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::{fmt::Debug, io, sync::Arc};
 
 /// One fault to inject into a [`FaultyBackend`].
 #[derive(Debug, Clone)]

@@ -1,8 +1,7 @@
 //! Random numbers from a seed.
 
-use std::time::Duration;
-
 use kiln_store::SplitMix64;
+use std::time::Duration;
 
 /// Bytes that differ at every position a test could confuse.
 pub fn pattern(len: usize) -> Vec<u8> {

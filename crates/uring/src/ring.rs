@@ -1,10 +1,8 @@
 //! The ring itself. All unsafe code is here: putting reads in, and waiting for what is in flight.
 
-use std::{collections::VecDeque, fs::File, io, os::fd::AsRawFd};
-
-use io_uring::{IoUring, opcode, types};
-
 use crate::Read;
+use io_uring::{IoUring, opcode, types};
+use std::{collections::VecDeque, fs::File, io, os::fd::AsRawFd};
 
 /// `IORING_ENTER_GETEVENTS`: wait for completions.
 const GETEVENTS: u32 = 1;

@@ -1,8 +1,7 @@
 //! The ring against plain reads of the same file.
 
-use std::{io::Write, os::unix::fs::FileExt};
-
 use kiln_uring::{MAX_READ, Read, Ring};
+use std::{io::Write, os::unix::fs::FileExt};
 
 /// Bytes that differ at every position a test could confuse.
 fn pattern(len: usize) -> Vec<u8> {

@@ -1,9 +1,8 @@
 //! Descriptions of volumes in the pool, read and replaced.
 
+use crate::{NAMES, Result, Rim, VolumeError, descriptor::Descriptor};
 use kiln_pool::{GetRequest, Key, PutRequest};
 use kiln_stripe::{PoolError, Silent, StreamSource};
-
-use crate::{NAMES, Result, Rim, VolumeError, descriptor::Descriptor};
 
 /// Description of a volume in the pool, and its identity.
 #[derive(Debug)]

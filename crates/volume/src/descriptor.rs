@@ -1,10 +1,9 @@
 //! Description of a volume: a small object that is replaced as a whole, by a writer that knows the
 //! version in force. So of two writers one learns that it is deposed.
 
+use crate::{BLOCK, DATA, Result, VolumeError};
 use kiln_store::MAX_LOG;
 use serde::{Deserialize, Serialize};
-
-use crate::{BLOCK, DATA, Result, VolumeError};
 
 /// Version of the text.
 const VERSION: u32 = 1;

@@ -1,12 +1,11 @@
 //! Entry points of the fuzzer: bytes that claim to be parts of a volume, with checksums made right
 //! so that what is behind them is reached.
 
-use kiln_store::checksum;
-
 use crate::{
     BLOCK, bytes::Fields, checkpoint, descriptor::Descriptor, map::PAGE, record, record::Trust,
     segment::SegmentHead,
 };
+use kiln_store::checksum;
 
 /// Puts the checksum of `of` at a position, where both lie within.
 fn seal(bytes: &mut [u8], of: std::ops::Range<usize>, at: usize) {

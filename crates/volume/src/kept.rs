@@ -1,8 +1,7 @@
 //! State shared by threads that work on a volume at the same time.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use crate::descriptor::Descriptor;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

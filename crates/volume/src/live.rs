@@ -1,11 +1,10 @@
 //! Changes to a volume that is written to: snapshots come and go, and it grows.
 
-use std::collections::BTreeSet;
-
 use crate::admin::{check_growth, check_snapshot, removable, there_is};
 use crate::{
     Result, descriptor::SnapshotEntry, kept::lock, open::pins, state::Stage, volume::Volume,
 };
+use std::collections::BTreeSet;
 
 impl Volume {
     /// Keeps the volume as it is now under a name, while it is written to.

@@ -1,11 +1,9 @@
 //! The copies of a volume's log, written side by side.
 
+use crate::descriptor::LogCopy;
+use kiln_store::{LogFile, Result, StoreError};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{sync::Arc, thread::JoinHandle};
-
-use kiln_store::{LogFile, Result, StoreError};
-
-use crate::descriptor::LogCopy;
 
 /// Bytes for an offset of every copy.
 type Job = (u64, Arc<Vec<u8>>);

@@ -4,12 +4,10 @@
 //! segment's blocks, while looking it up asks several nodes. Open files are few everywhere, so only
 //! the segments that were read lately have some.
 
+use crate::segment::SegmentId;
+use kiln_pool::OpenObject;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-use kiln_pool::OpenObject;
-
-use crate::segment::SegmentId;
 
 /// Segments that have open files; each may have as many as its code has data chunks.
 const OPEN: usize = 256;

@@ -4,9 +4,8 @@
 //! how far clients have filled that buffer, so it has the rate of whatever they write. Cleaning may
 //! take a part of the time, which grows with what there is to clean.
 
-use std::time::Duration;
-
 use crate::{choice::FILL, state::MAX_CLOSED};
+use std::time::Duration;
 
 /// Cleaning takes all of the time when live blocks are so many percent of all.
 const URGENT: u64 = FILL - 6;

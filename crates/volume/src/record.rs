@@ -26,11 +26,10 @@
 //! The next batch is written only after this one is durable in all copies of the log. So a batch
 //! that is there proves that all before it were acknowledged, and only the last one can be torn.
 
-use kiln_pool::layout::Sealer;
-use kiln_store::checksum;
-
 use crate::BLOCK;
 use crate::bytes::{Fields, Push};
+use kiln_pool::layout::Sealer;
+use kiln_store::checksum;
 
 /// Batches begin at multiples of this many bytes: whole pages, which need not be read first.
 pub(crate) const ALIGN: usize = BLOCK;

@@ -1,10 +1,9 @@
 //! A writer goes on after a node of its log has failed or left, or learns that it is deposed.
 
-use std::{collections::BTreeSet, sync::atomic::Ordering};
-
 use crate::descriptor::{Descriptor, Era, LogCopy};
 use crate::generation::{Failed, Generation, begin, closed_name, trust_now};
 use crate::{Result, VolumeError, description::look_up, kept::lock, volume::Volume};
+use std::{collections::BTreeSet, sync::atomic::Ordering};
 
 impl Volume {
     /// Copies of the log failed: goes on with a new one, on other nodes.

@@ -1,8 +1,7 @@
 //! Reading a log: what several copies of it hold together.
 
-use std::collections::BTreeMap;
-
 use crate::record::{self, ALIGN, BatchId, Trust};
+use std::collections::BTreeMap;
 
 /// Batches of one generation by their numbers, as bytes.
 pub(crate) type Batches = BTreeMap<u64, Vec<u8>>;

@@ -19,12 +19,10 @@
 //! | 64 | 8 | of one without the log: the batch that says that it counts; else zeros |
 //! | 72 | 8 | zeros |
 
-use std::collections::BTreeMap;
-
-use kiln_store::checksum;
-
 use crate::BLOCK;
 use crate::bytes::{Fields, Push};
+use kiln_store::checksum;
+use std::collections::BTreeMap;
 
 const MAGIC: [u8; 8] = *b"kilnvseg";
 const HEADER: usize = 80;

@@ -1,10 +1,9 @@
 //! Long writes that follow each other: while one is on its way into the pool, so is the next.
 
-use std::{collections::VecDeque, sync::Arc, thread::ScopedJoinHandle, time::Duration};
-
 use crate::long::{Long, PART};
 use crate::queue::{Batch, OwnedOp, Queue, TOGETHER};
 use crate::{BLOCK, Op, Volume, generation::Generation, kept::lock, segment::SegmentHead};
+use std::{collections::VecDeque, sync::Arc, thread::ScopedJoinHandle, time::Duration};
 
 /// Long writes on their way at a time: one encodes while another syncs.
 const UNDER_WAY: usize = 2;

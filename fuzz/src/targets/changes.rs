@@ -1,11 +1,10 @@
 //! The logs of changes that nodes keep for indices elsewhere (`.kiln-changes`): whatever is in
 //! them, the list is right, since nothing did change.
 
-use std::sync::{Arc, OnceLock};
-
 use kiln_pool::{Index, Key, NodeConfig, Policy, Pool, PoolConfig, PutRequest};
 use kiln_store::{Backend, MemoryBackend};
 use kiln_stripe::{PoolError, Sequence, Settings, Silent, StreamSource};
+use std::sync::{Arc, OnceLock};
 
 const LOG: &str = ".kiln-changes";
 const NODES: usize = 3;

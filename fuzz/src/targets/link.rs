@@ -1,11 +1,10 @@
 //! The asking side of a connection against an agent that answers whatever it likes: no panic, every
 //! request is answered exactly once, and not by what was never asked.
 
-use std::{collections::BTreeSet, io::ErrorKind, time::Duration};
-
 use bytes::Bytes;
 use kiln_net::link::{Action, Event, Link, Request};
 use kiln_net::proto::{Frame, Message, Priority};
+use std::{collections::BTreeSet, io::ErrorKind, time::Duration};
 
 /// The client, and what it waits for.
 struct Client {

@@ -1,9 +1,8 @@
 //! Pack files, which many small files of a node share: what is found lies in the file, and under
 //! the stem that was asked for.
 
-use std::io;
-
 use kiln_store::backends::pack;
+use std::io;
 
 const NAMES: [&str; 3] = ["aa.manifest", ".b7.run.17.manifest.part", "c.manifest"];
 

@@ -1,11 +1,10 @@
 //! Shard files: a valid shard with any bytes changed, header checksum forged or not, is a shard
 //! whose reads verify, or an error; never a panic, never an allocation by a number that lies.
 
-use std::sync::OnceLock;
-
 use kiln_store::{
     MemoryBackend, ShardInfo, ShardReader, ShardWriter, StoreError, SumKind, checksum, checksums,
 };
+use std::sync::OnceLock;
 
 /// Bytes of the header block; its last four are its checksum.
 const HEADER: usize = 4096;

@@ -33,11 +33,7 @@ pub(super) const FAMILY: CodeFamily = CodeFamily {
     syntax: "butterfly:k+2",
     example: "butterfly:6+2",
     examples: &[
-        "butterfly:1+2",
-        "butterfly:2+2",
-        "butterfly:3+2",
-        "butterfly:4+2",
-        "butterfly:6+2",
+        "butterfly:1+2", "butterfly:2+2", "butterfly:3+2", "butterfly:4+2", "butterfly:6+2",
         "butterfly:8+2",
     ],
     numbers: K_PLUS_M,

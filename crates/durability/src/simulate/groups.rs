@@ -1,11 +1,9 @@
 //! Fixed groups of nodes, each of which rebuilds its lost nodes side by side.
 
-use std::collections::BTreeMap;
-
-use fastrand::Rng;
-
 use super::{Risk, State, risk, until_failure};
 use crate::PoolModel;
+use fastrand::Rng;
+use std::collections::BTreeMap;
 
 /// A node that is lost.
 #[derive(Debug, Clone)]

@@ -9,13 +9,12 @@ pub(crate) mod commit;
 mod prepare;
 mod recode;
 
-use kiln_code::Codec;
-use kiln_store::{Digest, ShardInfo, SumKind, segment_stripes};
-
 use self::commit::{Rename, commit, secure_names};
 pub(crate) use self::prepare::roll_forward_all as roll_forward;
 use self::prepare::{Start, prepare, remove_parts};
 pub use self::recode::recode;
+use kiln_code::Codec;
+use kiln_store::{Digest, ShardInfo, SumKind, segment_stripes};
 use kiln_stripe::encode::{check_unchanged, encode_shards};
 use kiln_stripe::geometry::{most_sub_chunk, stripe_memory};
 use kiln_stripe::node::{Part, check_nodes, lock, node_of};

@@ -1,9 +1,8 @@
 //! Rot and cuts: never a wrong byte, and all of it repaired or said. Sessions of the program
 //! (`damage.txt`, `mixed.txt`) have more.
 
-use kiln_files::RepairRequest;
-
 use crate::helpers::*;
+use kiln_files::RepairRequest;
 
 fn small(spec: &str) -> (World, Vec<u8>) {
     let world = World::new(spec, 16);

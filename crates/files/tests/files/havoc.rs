@@ -1,8 +1,7 @@
 //! Random damage to at most m shards never costs a byte.
 
-use kiln_files::RepairRequest;
-
 use crate::helpers::*;
+use kiln_files::RepairRequest;
 use proptest::prelude::*;
 
 /// Damage that can happen to a shard.

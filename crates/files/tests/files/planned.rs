@@ -40,13 +40,8 @@ fn request(devices: Devices, dry_run: bool) -> RepairRequest {
 /// Returns what a dry run must tell too.
 fn numbers(r: &RepairReport) -> (Vec<u64>, String, Vec<usize>, Vec<usize>, String) {
     let sums = [
-        r.bytes_read,
-        r.read_runs,
-        r.device_bytes_read,
-        r.device_reads,
-        r.bytes_sent,
-        r.max_node_load,
-        r.bytes_written,
+        r.bytes_read, r.read_runs, r.device_bytes_read, r.device_reads, r.bytes_sent,
+        r.max_node_load, r.bytes_written,
     ];
     let why = r.reads.clone().unwrap().why;
     (sums.to_vec(), r.strategy.clone(), r.lost.clone(), r.helpers.clone(), why)

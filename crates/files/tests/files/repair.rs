@@ -1,10 +1,9 @@
 //! Reads, reports and resumption of a repair.
 
-use kiln_files::RepairRequest;
-use kiln_stripe::RepairReport;
-
 use crate::helpers::*;
 use crate::round_trip::codes;
+use kiln_files::RepairRequest;
+use kiln_stripe::RepairReport;
 
 fn dry() -> RepairRequest {
     RepairRequest { dry_run: true, ..RepairRequest::default() }

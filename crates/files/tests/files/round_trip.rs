@@ -1,9 +1,8 @@
 //! Input equals output, for all codes, sizes and losses.
 
+use crate::helpers::*;
 use kiln_files::RepairRequest;
 use kiln_stripe::PoolError;
-
-use crate::helpers::*;
 
 /// Every family's example and some more, with sub-chunks that make small stripes.
 pub fn codes() -> impl Iterator<Item = (&'static str, u32)> {

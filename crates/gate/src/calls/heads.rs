@@ -11,11 +11,7 @@ use crate::{
 
 /// Headers that are kept with an object and given back.
 const KEPT: [&str; 6] = [
-    "cache-control",
-    "content-disposition",
-    "content-encoding",
-    "content-language",
-    "content-type",
+    "cache-control", "content-disposition", "content-encoding", "content-language", "content-type",
     "expires",
 ];
 /// Most bytes of a user's metadata.

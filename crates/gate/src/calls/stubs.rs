@@ -178,8 +178,7 @@ pub(super) fn refuse_unkept(req: &Request) -> Result<()> {
     refuse_acl(req)?;
     check_ownership(req.header("x-amz-object-ownership"))?;
     let unkept = [
-        "x-amz-server-side-encryption",
-        "x-amz-website-redirect-location",
+        "x-amz-server-side-encryption", "x-amz-website-redirect-location",
         "x-amz-write-offset-bytes",
     ];
     let found = req.headers.keys().find(|name| {

@@ -1,11 +1,10 @@
 //! AVX2: a product with a constant is the sum of two look-ups, one for each nibble, in
 //! tables of 16 bytes; `vpshufb` looks up 32 bytes at once.
 
-use std::arch::x86_64::*;
-
 use super::engine::{Engine, Pass};
 use super::generic::{self, Vector};
 use super::{Kernel, nibbles};
+use std::arch::x86_64::*;
 
 /// Bytes of a vector.
 pub(super) const WIDTH: usize = 32;

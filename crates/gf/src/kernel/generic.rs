@@ -3,9 +3,8 @@
 //! Everything here is inlined into functions that enable the features of the CPU, so that
 //! operations on vectors become its instructions.
 
-use std::ptr;
-
 use super::{engine::Pass, fetch::prefetch};
+use std::ptr;
 
 /// Distance at which loops fetch their sources ahead where data is in memory.
 const AHEAD: usize = 512;

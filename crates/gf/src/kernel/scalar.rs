@@ -1,10 +1,9 @@
 //! The kernel written to be read: the oracle of all others, and the one that runs everywhere.
 
-use std::slice;
-
 use super::Kernel;
 use super::engine::{Engine, Pass};
 use crate::field::MUL;
+use std::slice;
 
 /// The kernel without any CPU feature.
 #[derive(Debug)]

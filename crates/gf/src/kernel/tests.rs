@@ -1,10 +1,9 @@
-use std::process::Command;
-
 use super::*;
 use crate::field::mul;
 use crate::{
     Buffers, Call, KernelProgram, Matrix, Product, ProgramSource, Routine, TemporalHint, Unit,
 };
+use std::process::Command;
 
 #[test]
 fn names_are_unique_and_unknown_ones_list_the_known() {

@@ -1,7 +1,6 @@
-use proptest::prelude::*;
-
 use super::*;
 use crate::field::exp;
+use proptest::prelude::*;
 
 /// Determinant by its definition as a sum over permutations, in characteristic 2.
 fn determinant(matrix: &Matrix) -> u8 {

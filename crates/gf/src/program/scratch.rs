@@ -1,10 +1,9 @@
 //! Scratch memory of a thread, kept from run to run: asking the system for it, and clearing it,
 //! would cost small runs more than their work.
 
+use crate::{AlignedBuf, GfError};
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut};
-
-use crate::{AlignedBuf, GfError};
 
 /// More than this is given back after the run.
 const KEPT: usize = 16 << 20;

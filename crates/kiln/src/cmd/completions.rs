@@ -1,10 +1,9 @@
 //! `kiln completions`
 
-use clap::{Args, CommandFactory, ValueEnum};
-use clap_complete::Shell;
-
 use crate::exit::{Exit, Result};
 use crate::{args::with_exit_codes, print::Stream, setup::Setup};
+use clap::{Args, CommandFactory, ValueEnum};
+use clap_complete::Shell;
 
 const EXAMPLES: &str = "\
 Examples:

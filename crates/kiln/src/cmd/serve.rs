@@ -167,10 +167,7 @@ fn metrics(counts: &Counts, reads: HedgeCounts) -> Metrics {
             ("kiln_s3_connections", "Connections", counts.connections),
         ],
         families: vec![MetricFamily::counter(
-            "kiln_s3_requests",
-            "Requests by status",
-            "status",
-            rows,
+            "kiln_s3_requests", "Requests by status", "status", rows,
         )],
     }
 }

@@ -1,10 +1,9 @@
 //! Logs of volumes as a coordinator saw them last. It looks at them beside its repairs, so what is
 //! known of them is of another moment than what is known of objects.
 
+use crate::volume_logs::Tended;
 use kiln_volume::LogReport;
 use serde::Serialize;
-
-use crate::volume_logs::Tended;
 
 /// Volumes that were closed and are remembered.
 const CLOSED_MOST: usize = 32;

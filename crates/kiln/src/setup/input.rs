@@ -1,11 +1,9 @@
 //! Files of this machine as input.
 
+use crate::exit::{Failure, Result};
+use kiln_stripe::{FileSource, Source, StreamSource};
 use std::io::{self, Cursor, Read};
 use std::{fs::File, path::Path};
-
-use kiln_stripe::{FileSource, Source, StreamSource};
-
-use crate::exit::{Failure, Result};
 
 /// Opens a file; what says that it has no bytes is read, since files of /proc say so and have some.
 pub fn input(path: &Path) -> Result<Box<dyn Source>> {

@@ -1,11 +1,9 @@
 //! `order=FILE` in a code spec: the file's list of layers, packed into the spec itself, so that
 //! shards need no file afterwards.
 
-use std::path::{Path, PathBuf};
-
-use kiln_code::{CodeSpec, Codec, Order, order::ORDERS};
-
 use crate::exit::{Failure, Result};
+use kiln_code::{CodeSpec, Codec, Order, order::ORDERS};
+use std::path::{Path, PathBuf};
 
 /// More is no list of layers: the most there can be, with room for comments.
 const FILE_MAX: u64 = 1 << 20;

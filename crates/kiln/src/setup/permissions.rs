@@ -1,10 +1,9 @@
 //! Permissions of files that are made: outputs are private until they are complete, and never more
 //! open than the files that they are made of; files of pools are their owner's.
 
+use rustix::{fs::Mode, process::umask};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::{os::unix::fs::PermissionsExt, path::Path};
-
-use rustix::{fs::Mode, process::umask};
 
 /// Permission bits of all but the owner.
 const OTHERS: u32 = 0o077;

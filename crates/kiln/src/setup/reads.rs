@@ -1,9 +1,8 @@
 //! Flags of reading stored bytes.
 
-use std::num::NonZeroUsize;
-
 use clap::Args;
 use kiln_store::ReadMode;
+use std::num::NonZeroUsize;
 
 // Flags of every command that reads shards. No doc comment: clap would print it as the summary.
 #[derive(Debug, Args)]

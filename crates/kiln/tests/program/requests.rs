@@ -1,11 +1,10 @@
 //! Requests of commands to places that are far away, counted at a small server of HDFS, and what
 //! they do when it moves files.
 
+use crate::rig::Rig;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout};
 use std::{collections::BTreeMap, fs};
-
-use crate::rig::Rig;
 
 #[allow(dead_code, reason = "another crate's tests use the rest")]
 #[path = "../../../remote/tests/hdfs/fake.rs"]

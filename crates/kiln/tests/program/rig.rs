@@ -1,9 +1,8 @@
 //! Furniture of the tests: a temporary place, and the program.
 
+use serde_json::Value;
 use std::process::{Child, Command, Stdio};
 use std::{fs, path::PathBuf};
-
-use serde_json::Value;
 use tempfile::TempDir;
 
 /// The program as cargo built it for these tests, or the one that the environment names.

@@ -1,9 +1,8 @@
 //! Scenarios: tests of the program that need more than a session of commands, such as clients of
 //! sockets, random damage and kills. They are the Python of the folder `scenarios`.
 
-use std::{io::Write as _, process::Command};
-
 use crate::rig::program;
+use std::{io::Write as _, process::Command};
 
 /// Runs the folder `scenarios` with these words; gives what it prints.
 pub fn python(words: &[&str]) -> String {

@@ -1,10 +1,9 @@
 //! Arrival of assignments at an agent, and the limits within which they become tasks.
 
-use std::{sync::Arc, time::Duration};
-
 use super::{Agent, ConnectionId, Disk, TaskId, connection::Pending, failure, tasks::Held};
 use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment};
 use crate::{NetError, Result, proto::Priority, task::Task};
+use std::{sync::Arc, time::Duration};
 
 impl Agent {
     /// A piece of an assignment; the last one makes it a task.

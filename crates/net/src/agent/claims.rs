@@ -1,9 +1,8 @@
 //! Names that one connection at a time has, for what only one may do at a time in a cluster: who
 //! coordinates the repairs of a pool, say. A name is free again when its connection ends.
 
-use std::{collections::BTreeMap, time::Duration};
-
 use super::ConnectionId;
+use std::{collections::BTreeMap, time::Duration};
 
 /// Names at once, at most.
 const CLAIMS: usize = 1024;

@@ -1,11 +1,9 @@
 //! Failures of storage as messages, and back.
 
-use std::io;
-
-use kiln_store::{Operation, StoreError, check_name};
-
 use super::PeerRole;
 use crate::{NetError, proto::Message};
+use kiln_store::{Operation, StoreError, check_name};
+use std::io;
 
 /// Kinds of failure on the wire. Numbers are for ever.
 const OTHER: u8 = 0;

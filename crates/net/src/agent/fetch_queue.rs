@@ -4,11 +4,10 @@
 //! is to get waits here until it asks. What was handed out counts as sent, so a task goes on as far
 //! as its reader asks, and no further than its own windows reach.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::time::Duration;
-
 use super::{ConnectionId, connection::Pending};
 use crate::task::Fragment;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// A reader that fetches.
 #[derive(Debug)]

@@ -1,8 +1,7 @@
 //! Limits of an agent: concurrency, memory, waiting times.
 
-use std::time::Duration;
-
 use crate::proto::VERSION;
+use std::time::Duration;
 
 /// Limits of an agent. Everything that grows has a limit here.
 #[derive(Debug, Clone, Copy)]

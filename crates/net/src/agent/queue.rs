@@ -1,9 +1,8 @@
 //! Requests that wait for the disk: clients before repair, but repair never for ever.
 
-use std::collections::VecDeque;
-
 use super::{ConnectionId, Disk, TaskId, connection::Pending};
 use crate::proto::Priority;
+use std::collections::VecDeque;
 
 /// Of so many jobs one is repair's, when it waits: a busy cluster must still become whole.
 const REPAIR_SHARE: u32 = 8;

@@ -1,9 +1,8 @@
 //! Rights of peers, by the roles that their keys give them: one table of requests and kinds of
 //! files, and the least role that each needs.
 
-use std::{fmt, net::SocketAddr};
-
 use crate::proto::Message;
+use std::{fmt, net::SocketAddr};
 
 /// The role that a peer's key gives it. Each of the first three includes the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,9 +1,8 @@
 //! Tests of calls on connections that are over.
 
-use std::{io::Write, sync::mpsc};
-
 use super::*;
 use crate::proto::{Message, Priority};
+use std::{io::Write, sync::mpsc};
 
 /// Asks a peer for a list and waits for the answer, at most so many seconds.
 fn list(peer: &Peer, seconds: u64) -> Result<(), NetError> {

@@ -6,11 +6,10 @@
 
 mod cost;
 
-use std::{collections::BTreeSet, ops::Range};
-
 use kiln_code::{Dag, DagBuilder, Hint, Matrix, dag::At};
 use kiln_plan::{Execution, Source};
 use kiln_store::{Digest, Layout, ShardInfo, SumKind, check_name};
+use std::{collections::BTreeSet, ops::Range};
 
 pub(crate) use self::cost::Cost;
 use super::field::{Field, Reader};

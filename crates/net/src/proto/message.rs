@@ -1,10 +1,9 @@
 //! The one enum of messages. To add one: a row here, with the next number; numbers are for ever.
 
-use kiln_store::Located;
-
 use super::assignment::{FragmentHeader, Geometry};
 use super::field::{Field, Reader, TaskState};
 use crate::{NetError, Result};
+use kiln_store::Located;
 
 /// The side of a connection that may send it. The side that connected asks, the other one replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

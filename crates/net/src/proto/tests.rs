@@ -1,7 +1,6 @@
-use proptest::prelude::*;
-
 use super::message::MESSAGES;
 use super::*;
+use proptest::prelude::*;
 
 /// A message as a release wrote it.
 struct Vector {

@@ -1,10 +1,9 @@
 //! One object in detail.
 
-use kiln_stripe::{PoolError, Result};
-use serde::Serialize;
-
 use crate::data::shards::{Member, ObjectShards};
 use crate::{Key, Listed, data::reader::ObjectReader, layout::Body};
+use kiln_stripe::{PoolError, Result};
+use serde::Serialize;
 
 /// An object and the state of its files, as far as headers and trailers tell.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -1,8 +1,7 @@
 //! The writer of objects.
 
-use kiln_stripe::{PoolError, Result};
-
 use crate::{manifest::store::ManifestStore, map::cluster_map::ClusterMap};
+use kiln_stripe::{PoolError, Result};
 
 /// Writes and removes objects.
 #[derive(Copy, Clone, Debug)]

@@ -1,9 +1,8 @@
 //! Entry of the index for one object.
 
+use crate::{Kept, Manifest, layout::Body};
 use kiln_stripe::names;
 use serde::Serialize;
-
-use crate::{Kept, Manifest, layout::Body};
 
 /// An object as a listing shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -3,9 +3,8 @@
 //! File systems give a file whole blocks, mostly of 4 KiB. For a small object these, and the files
 //! themselves, are what it costs: 5 KiB in 14 shards of 8 KiB each are 22 times their size.
 
-use kiln_stripe::Result;
-
 use crate::{layout::Body, layout::manifest::Manifest};
+use kiln_stripe::Result;
 
 /// Bytes that a file takes are a multiple of this.
 const BLOCK: u64 = 4096;

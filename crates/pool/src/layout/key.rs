@@ -3,12 +3,10 @@
 //! An object may be called almost anything; a file on a node may not. So files are named after a
 //! hash of the object's name, and the manifest holds the name itself.
 
-use std::fmt;
-
-use sha2::{Digest as _, Sha256};
-
 use kiln_stripe::names::{self, MANIFEST, PART, QUARANTINE, SHARD, part_of, unhex};
 use kiln_stripe::{PoolError, Result};
+use sha2::{Digest as _, Sha256};
+use std::fmt;
 
 /// Most bytes of an object's name: what the header of a shard can hold.
 pub const MAX_NAME: usize = 1024;

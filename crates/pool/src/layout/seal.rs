@@ -5,10 +5,9 @@
 //! write to a node can neither make a manifest nor change one. It is no key of the cluster: that
 //! one may be exchanged without touching what is stored.
 
-use std::fmt;
-
 use kiln_stripe::names::{hex, unhex};
 use kiln_stripe::{PoolError, Result};
+use std::fmt;
 use zeroize::Zeroizing;
 
 /// Bytes of a key.

@@ -1,10 +1,9 @@
 //! Codes that objects get when they have been there for a while.
 
+use crate::{Policy, layout::Class};
 use kiln_code::Codec;
 use kiln_stripe::{PoolError, Result};
 use serde::{Deserialize, Serialize};
-
-use crate::{Policy, layout::Class};
 
 /// One rule: objects of this age and size have this code. What lies in its manifest stays there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

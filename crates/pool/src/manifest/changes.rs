@@ -1,10 +1,9 @@
 //! The log of changes on every node: which objects were touched, so that an index elsewhere can
 //! follow without looking at everything. It is a hint only: never synced, cut at will.
 
+use crate::Key;
 use kiln_store::{Backend, Capability, write_whole};
 use kiln_stripe::{Result, names::CHANGES as LOG};
-
-use crate::Key;
 
 /// Bytes of a record: the object's key and a mark that no other record has.
 const RECORD: u64 = 32;

@@ -1,10 +1,9 @@
 //! New formats begin when all members read them: each is asked for its release.
 
+use crate::{PoolConfig, map::config::LATEST};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Result};
 use serde::Serialize;
-
-use crate::{PoolConfig, map::config::LATEST};
 
 /// A member's answer when it is asked what its release reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

@@ -13,11 +13,10 @@
 //! manifests in place settles the map: only then the past is dropped. (This is the joint rule of
 //! Raft's membership changes, section 6 of Ongaro and Ousterhout 2014, for reads.)
 
-use kiln_stripe::{PoolError, Result};
-
 use crate::layout::{Candidate, place};
 use crate::map::config::{MAX_PAST, NodeConfig, NodeState, PastMap, PastNode, PoolConfig};
 use crate::{Key, PoolKeys};
+use kiln_stripe::{PoolError, Result};
 
 /// The homes of one object by the members of one epoch.
 #[derive(Clone, Debug, PartialEq, Eq)]

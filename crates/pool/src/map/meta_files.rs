@@ -1,11 +1,9 @@
 //! Small files, read whole.
 
+use crate::PoolConfig;
+use crate::layout::seal::{Purpose, Seal, Seals};
 use kiln_store::{Backend, Capability, Existing, NewFile, ReadAt, checksum};
 use kiln_stripe::{PoolError, Result, names::DESCRIPTION};
-
-use crate::PoolConfig;
-
-use crate::layout::seal::{Purpose, Seal, Seals};
 
 /// Reads a file of at most `limit` bytes; `None` when it is not there.
 pub(crate) fn read_small(store: &dyn Backend, name: &str, limit: u64) -> Result<Option<Vec<u8>>> {

@@ -3,12 +3,10 @@
 //! from being taken as the node's next disk. What such a folder lacks is away, and not lost: so
 //! says who opens the pool anew, too.
 
-use std::sync::{Arc, OnceLock};
-
+use crate::map::cluster_map::ClusterMap;
 use kiln_store::Backend;
 use kiln_stripe::names::IDENTITY;
-
-use crate::map::cluster_map::ClusterMap;
+use std::sync::{Arc, OnceLock};
 
 /// Cache of one operation about the nodes: each is asked once, however many objects it puts.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
 //! Marks on nodes of damage that scrubs found and names do not show: any client sees it.
 
-use kiln_store::write_whole;
-use kiln_stripe::{Result, Settings};
-
 use crate::index::{Index, THE_MANIFEST, suspected};
 use crate::{Key, NodeFile, repair::repairer::Repairer};
+use kiln_store::write_whole;
+use kiln_stripe::{Result, Settings};
 
 /// Damage of an object as marks tell of it: the object, its run, and what is damaged.
 pub(crate) type Mark = (Key, [u8; 16], u16);

@@ -6,10 +6,9 @@
 //! counts; certain damage (rot, a removed disk) does not. An object whose repair failed waits twice
 //! as long each time.
 
+use crate::Key;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-
-use crate::Key;
 
 /// Limits and waits of a queue; times in ms.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

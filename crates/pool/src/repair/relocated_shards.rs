@@ -2,11 +2,10 @@
 //! from where they are, so no object is damaged; but two shards of one object may be lost with one
 //! machine then. So a scrub looks where they are, and brings them back.
 
+use crate::{NodeFile, layout::MAX_MANIFEST, map::meta_files::read_small, repair::scrub::Scrub};
 use kiln_store::{Backend, Located, StoreError, write_whole};
 use kiln_stripe::Result;
 use kiln_stripe::names::{DESCRIPTION, IDENTITY};
-
-use crate::{NodeFile, layout::MAX_MANIFEST, map::meta_files::read_small, repair::scrub::Scrub};
 
 impl Scrub<'_> {
     /// Looks where the files of all nodes are, and but for `dry` runs brings back what is

@@ -1,9 +1,8 @@
 //! The end of a change of members: all manifests are where the map of now expects them.
 
-use kiln_stripe::{Result, Settings};
-
 use crate::repair::survey::{NodeStatus, PoolStatus};
 use crate::{Index, Key, PoolConfig, map::cluster_map::PoolNode, repair::repairer::Repairer};
+use kiln_stripe::{Result, Settings};
 
 /// Objects that are asked for at once.
 const BATCH: usize = 1_000;

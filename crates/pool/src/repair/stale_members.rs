@@ -2,10 +2,9 @@
 //! told. One whose copy is from before removals were last forgotten was rolled back: all nodes were
 //! there then. What was removed meanwhile may be on it again, and goes first.
 
+use crate::{Key, NodeFile, map::meta_files::epoch_of, repair::scrub::Scrub};
 use kiln_store::move_file;
 use kiln_stripe::Result;
-
-use crate::{Key, NodeFile, map::meta_files::epoch_of, repair::scrub::Scrub};
 
 impl Scrub<'_> {
     /// Gives the map to nodes with an old copy. A node with which this fails is left for the next

@@ -1,8 +1,7 @@
 //! Shards that a scrub finds without a manifest.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use crate::{Key, NodeFile};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Encode runs without a manifest that are remembered in one scrub.
 const MAX_RUNS: usize = 100_000;

@@ -2,11 +2,10 @@
 //! in its place. All that holds in clear holds in them too. Repairs without the key and exchanges
 //! of it are sessions of the program.
 
+use crate::world::{DISKS, Disks, World, data, settings};
 use kiln_pool::layout::{Body, Class};
 use kiln_pool::{GetRequest, Key, Manifest, NodeFile, Policy, PoolConfig};
 use kiln_stripe::PoolError;
-
-use crate::world::{DISKS, Disks, World, data, settings};
 
 /// Runs a test of another file in encrypted pools.
 fn over<T>(test: impl FnOnce() -> T) -> T {

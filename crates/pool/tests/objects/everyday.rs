@@ -1,9 +1,8 @@
 //! Everyday operations: put, get, ranges, overwrite, remove, with and without nodes lost.
 
+use crate::world::*;
 use kiln_pool::{Pool, PutRequest};
 use kiln_stripe::{ErrorKind, PoolError, StreamSource};
-
-use crate::world::*;
 
 const SIZES: [usize; 12] =
     [0, 1, 99, 100, 1_000, 4_999, 5_000, 16_383, 16_384, 16_385, 70_001, 300_000];

@@ -1,9 +1,8 @@
 //! Disks of a world that fail at one moment of all that is done with them.
 
-use std::sync::Arc;
-
 use kiln_store::{Backend, MemoryBackend};
 pub use kiln_testkit::{Failing, Fuse};
+use std::sync::Arc;
 
 use crate::world::World;
 

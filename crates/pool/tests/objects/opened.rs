@@ -1,11 +1,9 @@
 //! Objects that are read many times, a few bytes each, while disks are away.
 
-use std::io::ErrorKind;
-
+use crate::world::*;
 use kiln_pool::{Policy, layout::Class};
 use kiln_testkit::{Fault, FaultAction};
-
-use crate::world::*;
+use std::io::ErrorKind;
 
 /// From now on nothing on it can be had.
 fn dies(disk: &Disk) {

@@ -1,19 +1,12 @@
 //! Objects that are written in another code: pairs of codes, with losses, and what is refused.
 
+use crate::world::*;
 use kiln_pool::{RecodeRequest, layout::Body};
 use kiln_store::Backend;
 use kiln_stripe::PoolError;
 
-use crate::world::*;
-
 const CODES: [&str; 8] = [
-    "rs:4+2",
-    "clay:4+2",
-    "less:4+2,alpha=2",
-    "rs:6+3",
-    "rep:4",
-    "evenodd:5+2",
-    "lrc:4+2+2",
+    "rs:4+2", "clay:4+2", "less:4+2,alpha=2", "rs:6+3", "rep:4", "evenodd:5+2", "lrc:4+2+2",
     "cauchy:3+3",
 ];
 

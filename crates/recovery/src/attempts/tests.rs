@@ -1,8 +1,7 @@
-use kiln_code::{CodeSpec, Codec};
-use kiln_store::{Digest, ShardInfo, SumKind};
-
 use super::*;
+use kiln_code::{CodeSpec, Codec};
 use kiln_net::proto::assignment::Assignment;
+use kiln_store::{Digest, ShardInfo, SumKind};
 
 const TASK: TaskId = [9; 16];
 

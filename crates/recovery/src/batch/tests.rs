@@ -1,6 +1,5 @@
-use kiln_pool::{Key, NodeConfig, Policy};
-
 use super::*;
+use kiln_pool::{Key, NodeConfig, Policy};
 
 fn config(nodes: usize) -> PoolConfig {
     let mut config = PoolConfig::new([1; 16], "test", Policy::for_code("clay:4+2").unwrap());

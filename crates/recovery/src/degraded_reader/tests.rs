@@ -1,8 +1,7 @@
-use kiln_code::Codec;
-use kiln_plan::{Problem, SearchBudget, strategy};
-
 use super::*;
+use kiln_code::Codec;
 use kiln_net::proto::assignment::{FragmentHeader, Geometry, Peer, SourceFile};
+use kiln_plan::{Problem, SearchBudget, strategy};
 
 /// A read of chunk 0 of rs:2+1 in windows of 512 bytes: node 1 sends to node 2, which sends the
 /// sum to the reader, node 0.

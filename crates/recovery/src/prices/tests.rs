@@ -1,6 +1,5 @@
-use kiln_code::Codec;
-
 use super::*;
+use kiln_code::Codec;
 
 const EXTENT: Extent = Extent { stripes: 10, sub_bytes: 1000 };
 

@@ -1,8 +1,7 @@
-use kiln_pool::{Listed, NodeConfig, Policy, PoolConfig};
-
 use super::*;
 use crate::batch::{Rules, Snapshot};
 use kiln_net::NetError;
+use kiln_pool::{Listed, NodeConfig, Policy, PoolConfig};
 
 fn at(seconds: u64) -> Now {
     Now { elapsed: Duration::from_secs(seconds), ms: seconds * 1000 }

@@ -1,10 +1,9 @@
 //! The file of the index that follows a pool, and what becomes of such files: they are lost,
 //! damaged, and put back as they were at another time.
 
-use std::path::PathBuf;
-
 use kiln_pool::Index;
 use kiln_recovery::sim::Random;
+use std::path::PathBuf;
 
 /// Copies kept at most.
 const KEPT: usize = 4;

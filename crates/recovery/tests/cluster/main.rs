@@ -122,10 +122,7 @@ fn what_was_acknowledged_is_what_is_read() {
 #[test]
 fn volumes_hold_what_was_acknowledged() {
     let always = [
-        "volume taken over",
-        "writer deposed",
-        "clone is its snapshot",
-        "clone removed",
+        "volume taken over", "writer deposed", "clone is its snapshot", "clone removed",
         "volume grown",
     ];
     sometimes(play_all(Scenario::with_volume, 100, 10), "volumes", 50, &always);

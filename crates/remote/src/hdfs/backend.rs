@@ -1,17 +1,15 @@
 //! The backend: the files of a folder of HDFS.
 
-use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
-
 use crate::{LOCK, lock_now_or, lock_within};
-use kiln_store::{
-    Append, Backend, Capabilities, Capability, CreateNew, Extensions, Locality, Located, Location,
-    LockAttempt, Locks, Operation, PlaceInfo, ReadAt, Result, WriteLock, check_name,
-};
-
 use crate::{
     hdfs::client::Client, hdfs::lease::PlaceLock, hdfs::moved, hdfs::place::Place,
     hdfs::read::File, hdfs::write::Writer,
 };
+use kiln_store::{
+    Append, Backend, Capabilities, Capability, CreateNew, Extensions, Locality, Located, Location,
+    LockAttempt, Locks, Operation, PlaceInfo, ReadAt, Result, WriteLock, check_name,
+};
+use std::{sync::Arc, sync::atomic::Ordering, time::Duration};
 
 /// A folder of HDFS as a place of files; clones share it.
 #[derive(Debug, Clone)]

@@ -2,9 +2,8 @@
 //! modification and length has the same blocks. HDFS may have moved them since: then their files
 //! are not on this machine any more.
 
-use std::{collections::HashMap, path::PathBuf};
-
 use parking_lot::{Mutex, MutexGuard};
+use std::{collections::HashMap, path::PathBuf};
 
 /// Files that are remembered at most.
 const MOST: usize = 4096;

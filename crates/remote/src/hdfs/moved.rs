@@ -1,12 +1,10 @@
 //! Files that HDFS moved away from the one DataNode of a place: its balancer does, and who takes a
 //! DataNode out of service. It is read from where it is; here it is seen, and copied back.
 
-use std::sync::Arc;
-
-use kiln_store::{Append, Located, Operation, ReadAt, Result, checksum};
-
 use crate::hdfs::write::{SMALL, Writer};
 use crate::{hdfs::client::Client, hdfs::read::File};
+use kiln_store::{Append, Located, Operation, ReadAt, Result, checksum};
+use std::sync::Arc;
 
 /// Returns the place of a file.
 pub(crate) fn locality(client: &Client, name: &str) -> Result<Located> {

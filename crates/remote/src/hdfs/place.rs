@@ -1,9 +1,8 @@
 //! Places as users write them: `hdfs://namenode:9870/path?datanode=host3&user=kiln`.
 
-use std::{path::PathBuf, time::Duration};
-
 use crate::{is_plain_path, options, patience};
 use kiln_store::{Location, Result};
+use std::{path::PathBuf, time::Duration};
 
 /// Default port of HTTP of a NameNode.
 const NAMENODE_PORT: u16 = 9870;
@@ -144,22 +143,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         for wrong in [
-            "hdfs://",
-            "hdfs:///x",
-            "hdfs://nn",
-            "hdfs://nn/",
-            "hdfs://nn:0/x",
-            "hdfs://nn:port/x",
-            "hdfs://n n/x",
-            "hdfs://nn/a//b",
-            "hdfs://nn/a/../b",
-            "hdfs://nn/a b",
-            "hdfs://nn/x?datanode",
-            "hdfs://nn/x?datanode=a:b:c",
-            "hdfs://nn/x?user=a/b",
-            "hdfs://nn/x?standby=a:b:c",
-            "hdfs://nn/x?timeout=0",
-            "hdfs://nn/x?blocks=/y",
+            "hdfs://", "hdfs:///x", "hdfs://nn", "hdfs://nn/", "hdfs://nn:0/x", "hdfs://nn:port/x",
+            "hdfs://n n/x", "hdfs://nn/a//b", "hdfs://nn/a/../b", "hdfs://nn/a b",
+            "hdfs://nn/x?datanode", "hdfs://nn/x?datanode=a:b:c", "hdfs://nn/x?user=a/b",
+            "hdfs://nn/x?standby=a:b:c", "hdfs://nn/x?timeout=0", "hdfs://nn/x?blocks=/y",
             "hdfs://nn/x?pasword=1",
         ] {
             assert!(place(wrong).unwrap_err().is_usage(), "{wrong}");

@@ -1,18 +1,14 @@
 //! Answers of servers, and the meaning of refusals for users.
 
-use std::io;
-
 use crate::io_error;
 use kiln_store::{Operation, StoreError};
+use std::io;
 
 /// Faults that pass: the server has too much to do.
 const BUSY: [&str; 3] = ["RetriableException", "StandbyException", "ServerTooBusyException"];
 /// Faults that pass, too: a DataNode could not ask the NameNode.
 const CUT_OFF: [&str; 5] = [
-    "ConnectException",
-    "SocketException",
-    "SocketTimeoutException",
-    "NoRouteToHostException",
+    "ConnectException", "SocketException", "SocketTimeoutException", "NoRouteToHostException",
     "EOFException",
 ];
 

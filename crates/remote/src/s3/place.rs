@@ -1,9 +1,8 @@
 //! Places as users write them: `s3://bucket/prefix?endpoint=http://host:9000&region=eu-west-1`.
 
-use std::time::Duration;
-
 use crate::{is_plain_path, options, patience};
 use kiln_store::{Location, Result};
+use std::time::Duration;
 
 /// Longest prefix in bytes: with the longest file name a key stays within the 1024 of S3.
 const MAX_PREFIX: usize = 700;
@@ -96,21 +95,9 @@ mod tests {
     fn what_is_wrong_is_said() {
         let long = format!("s3://abc/{}", "x".repeat(701));
         for wrong in [
-            "s3://",
-            "s3://ab",
-            "s3://a_b",
-            "s3://Abc",
-            "s3:///x",
-            "s3://abc//x",
-            "s3://abc/..",
-            "s3://abc/x//y",
-            "s3://abc/a b",
-            "s3://abc?endpoint",
-            "s3://abc?endpoint=",
-            "s3://abc?secret=x",
-            "s3://abc?timeout=0",
-            "s3://abc?timeout=x",
-            &long,
+            "s3://", "s3://ab", "s3://a_b", "s3://Abc", "s3:///x", "s3://abc//x", "s3://abc/..",
+            "s3://abc/x//y", "s3://abc/a b", "s3://abc?endpoint", "s3://abc?endpoint=",
+            "s3://abc?secret=x", "s3://abc?timeout=0", "s3://abc?timeout=x", &long,
         ] {
             assert!(place(wrong).unwrap_err().is_usage(), "{wrong}");
         }

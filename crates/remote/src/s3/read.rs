@@ -1,11 +1,9 @@
 //! Reading ranges of an object.
 
-use std::{io, sync::Arc};
-
-use kiln_store::{BatchRead, Operation, ReadAt, Result, StoreError, Tag, in_parallel};
-
 use crate::s3::client::{Ask, Client};
 use crate::s3::reply::Reply;
+use kiln_store::{BatchRead, Operation, ReadAt, Result, StoreError, Tag, in_parallel};
+use std::{io, sync::Arc};
 
 /// Ranges of one object that are asked for at the same time.
 const AT_ONCE: usize = 8;

@@ -1,9 +1,8 @@
 //! Answers of servers, and the meaning of refusals for users.
 
-use std::io;
-
 use crate::io_error;
 use kiln_store::{Operation, StoreError};
+use std::io;
 
 /// An answer, without what was read into the caller's buffer.
 #[derive(Debug, Default)]

@@ -1,11 +1,9 @@
 //! Credentials, region and endpoint, from where all tools of S3 have them: variables first, then
 //! the two files in `~/.aws`.
 
-use std::{env, fs, path::PathBuf};
-
-use rusty_s3::Credentials;
-
 use crate::s3::place::Place;
+use rusty_s3::Credentials;
+use std::{env, fs, path::PathBuf};
 
 /// Longest of these files that is read, in bytes.
 const MAX_FILE: u64 = 1 << 20;

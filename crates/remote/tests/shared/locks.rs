@@ -1,8 +1,7 @@
 //! Locks as both kinds of places have them: one holder at a time, none that wrongly believes so.
 
-use std::time::{Duration, Instant};
-
 use kiln_store::{Backend, LockAttempt, Locks, write_whole};
+use std::time::{Duration, Instant};
 
 pub fn never_together<D: Backend + Locks>(one: &D, two: &D) {
     let held = one.lock(false).unwrap();

@@ -14,11 +14,10 @@
 //! tells of every write that failed since the file system was opened, whichever file it was of.
 //! Others, as those over a network or of a process (FUSE), may answer before anything is durable.
 
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, fs::File, io, os::unix::fs::MetadataExt, path::Path};
-
-use parking_lot::{Condvar, Mutex, MutexGuard};
 
 /// Time that a sync waits for other writers: about the cost of a sync.
 const PATIENCE: Duration = Duration::from_millis(5);

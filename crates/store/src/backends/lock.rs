@@ -1,8 +1,7 @@
 //! Locks of places: one writer at a time.
 
-use std::{fmt::Debug, time::Duration};
-
 use crate::Result;
+use std::{fmt::Debug, time::Duration};
 
 /// Longest pause before a lock that another one holds is tried again.
 pub const LOCK_RETRY: Duration = Duration::from_millis(50);

@@ -1,9 +1,8 @@
 //! Open files: reading at any offset, appending at the end.
 
-use std::ops::Range;
-
 use super::tag::Tag;
 use crate::Result;
+use std::ops::Range;
 
 /// An open file for reading, usable from several threads at once.
 pub trait ReadAt: Send + Sync {

@@ -12,9 +12,8 @@
 //! of its stem (4), length (4), offset (8); then the files, each with the length of its stem (2)
 //! and its stem before its bytes. What is in a file is checked by whoever wrote it, as elsewhere.
 
-use std::io;
-
 use crate::checksum;
+use std::io;
 
 /// Mark in the names of files that may share one. All others are opened without a look
 /// at what they begin with.

@@ -3,10 +3,9 @@
 //! Another backend is one file beside this one and one row of [`crate::BACKENDS`]; one that lives
 //! in another crate is a row that the caller adds.
 
-use std::{path::Path, sync::Arc};
-
 use super::{Backend, direct::ReadMode};
 use crate::{Result, StoreError};
+use std::{path::Path, sync::Arc};
 
 /// Separator of the scheme and the rest.
 const SEPARATOR: &str = "://";

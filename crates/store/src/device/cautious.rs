@@ -14,9 +14,8 @@
 //! With a model that is certain this is the cheapest choice. If the truth is among the plausible
 //! models, what is chosen is never slower than the better simple way times the risk it states.
 
-use std::ops::Range;
-
 use super::{DeviceModel, joins::by_width, pieces};
+use std::ops::Range;
 
 /// A choice.
 pub(super) struct Chosen {

@@ -1,8 +1,7 @@
 //! Devices of nodes.
 
-use std::collections::BTreeMap;
-
 use super::DeviceModel;
+use std::collections::BTreeMap;
 
 /// The devices of nodes. Nodes on one device wait for each other there, so whoever puts them on
 /// one device here lets their costs add up.

@@ -1,8 +1,7 @@
 //! Runs that become one read: by the widths of the gaps between them.
 
-use std::ops::Range;
-
 use super::DeviceModel;
+use std::ops::Range;
 
 /// Reads that go through the narrowest gaps: so many of them that the model says it is cheapest.
 pub(super) fn by_width(aligned: &[Range<u64>], model: &DeviceModel) -> Vec<Range<u64>> {

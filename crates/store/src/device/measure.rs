@@ -8,9 +8,8 @@
 
 mod visit;
 
-use crate::{ReadAt, Result};
-
 use super::fit::Sample;
+use crate::{ReadAt, Result};
 use visit::Visitor;
 pub use visit::{Batch, steady};
 

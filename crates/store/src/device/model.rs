@@ -1,10 +1,8 @@
 //! Cost of reads on a device.
 
-use std::ops::Range;
-
-use serde::{Deserialize, Serialize};
-
 use super::{AlternativeModel, Combine, Uncertainty};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// Cost of reads on a device, in seconds, when many are submitted together.
 ///

@@ -6,9 +6,8 @@
 //! is found for a few prices of a read against a byte, each of which is a best trade between the
 //! two.
 
-use std::{collections::BTreeMap, ops::Range};
-
 use super::{Combine, DeviceModel, joins::merged};
+use std::{collections::BTreeMap, ops::Range};
 
 /// Prices tried where the larger cost counts: halvings between "only reads" and "only bytes".
 const PRICES: u32 = 12;

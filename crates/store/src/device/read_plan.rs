@@ -1,9 +1,8 @@
 //! Reads that a device is asked for, given the wanted ranges.
 
-use std::ops::Range;
-
 use super::{DeviceModel, cautious, joins::total};
 use crate::issued;
+use std::ops::Range;
 
 /// The reads that get all that is wanted, and what the model expects of them.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,11 +1,9 @@
 mod cautious;
 
-use std::ops::Range;
-
-use proptest::prelude::*;
-
 use super::fit::{Sample, fit};
 use super::{Combine, DeviceModel, ReadPlan};
+use proptest::prelude::*;
+use std::ops::Range;
 
 /// The best that any choice of gaps can do, by trying all of them.
 fn best_by_force(wanted: &[Range<u64>], model: &DeviceModel) -> f64 {

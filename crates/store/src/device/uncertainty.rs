@@ -1,9 +1,8 @@
 //! Uncertainty of a probe: the distance of measurements from its model, and the other models
 //! explain them nearly as well.
 
-use serde::{Deserialize, Serialize};
-
 use super::Combine;
+use serde::{Deserialize, Serialize};
 
 /// Another model that the measurements allow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

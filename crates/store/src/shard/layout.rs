@@ -1,8 +1,7 @@
 //! The layout of a shard: pure arithmetic on five numbers.
 
-use std::ops::Range;
-
 use crate::{Result, StoreError, SumKind};
+use std::ops::Range;
 
 /// Bytes of the header block, and the alignment of every segment's start.
 pub const BLOCK: u64 = 4096;

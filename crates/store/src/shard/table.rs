@@ -1,8 +1,7 @@
 //! Checksum tables: one per segment, bound to the run, the shard and the segment they belong to.
 
-use std::sync::Arc;
-
 use crate::{Layout, ReadAt, Result, ShardInfo, StoreError};
+use std::sync::Arc;
 
 /// Bytes of a table: entries and the checksum over (run, index, segment, entries).
 pub(super) fn encode(info: &ShardInfo, segment: u64, entries: &[u8]) -> Vec<u8> {

@@ -1,9 +1,7 @@
-use std::{sync::Mutex, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, time::Instant};
-
-use kiln_store::{Extensions, Locks, MemoryBackend, Result as Stored};
-
 use super::*;
 use crate::Observer;
+use kiln_store::{Extensions, Locks, MemoryBackend, Result as Stored};
+use std::{sync::Mutex, sync::atomic::AtomicUsize, sync::atomic::Ordering::Relaxed, time::Instant};
 
 /// Keeps what is said.
 #[derive(Default)]

@@ -1,8 +1,7 @@
 //! Cost of cleaning once a volume has been written over many times.
 
-use kiln_volume::{CreateRequest, Op, Volume};
-
 use crate::common::*;
+use kiln_volume::{CreateRequest, Op, Volume};
 
 const BLOCKS: u64 = 2048;
 const SEGMENT: u64 = 64;

@@ -1,10 +1,8 @@
 //! Histories of blocks: every write has contents of its own, so a read says which write it saw.
 
-use std::collections::BTreeSet;
-
-use kiln_volume::{Op, Volume, VolumeError};
-
 use crate::common::{BLOCK, Random};
+use kiln_volume::{Op, Volume, VolumeError};
+use std::collections::BTreeSet;
 
 /// The write of a block; 0: zeros.
 pub type Tag = u64;

@@ -1,8 +1,7 @@
 //! Any sequence of writes, zeros, work, crashes and lost nodes gives what was acknowledged.
 
-use kiln_volume::{Op, Volume};
-
 use crate::common::*;
+use kiln_volume::{Op, Volume};
 
 /// A write or a range of zeros somewhere, mostly in whole blocks, mostly in a part that is hot.
 pub enum Planned {

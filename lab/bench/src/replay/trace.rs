@@ -136,14 +136,8 @@ pub mod tests {
         let first = trace.requests[0];
         assert_eq!((first.operation, first.end(), first.took_us), (Operation::Write, 4608, 10));
         for wrong in [
-            "0,x,0,1,0,0",
-            "0,w,0,0,0,0",
-            "0,w,0,99999999,0,0",
-            "0,w,18446744073709551615,1,0,0",
-            "0,w,0,1,0",
-            "0,w,0,1,0,0,0",
-            "-1,w,0,1,0,0",
-            "",
+            "0,x,0,1,0,0", "0,w,0,0,0,0", "0,w,0,99999999,0,0", "0,w,18446744073709551615,1,0,0",
+            "0,w,0,1,0", "0,w,0,1,0,0,0", "-1,w,0,1,0,0", "",
         ] {
             let error = Trace::read(text(&format!("0,r,0,1,1,0\n{wrong}\n")).as_bytes());
             assert!(error.clone().unwrap_err().starts_with("line 5"), "{wrong}: {error:?}");

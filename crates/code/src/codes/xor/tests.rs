@@ -200,14 +200,8 @@ fn single_repairs_read_the_known_optimum() {
 #[test]
 fn packets_are_blocks_coded_alone() {
     for spec in [
-        "liberation:4+2,w=5",
-        "cauchy:4+3,w=4",
-        "liber8tion:3+2",
-        "blaum-roth:4+2",
-        "rdp:4+2,p=7",
-        "evenodd:5+2,p=7",
-        "star:3+3,p=5",
-        "xcode:3+2,p=7",
+        "liberation:4+2,w=5", "cauchy:4+3,w=4", "liber8tion:3+2", "blaum-roth:4+2", "rdp:4+2,p=7",
+        "evenodd:5+2,p=7", "star:3+3,p=5", "xcode:3+2,p=7",
     ] {
         let (packet, whole) = (codec(&format!("{spec},packet=16")), codec(spec));
         let Shape { k, m, alpha } = packet.shape();

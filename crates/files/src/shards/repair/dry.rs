@@ -1,10 +1,9 @@
 //! Estimates of a repair: the same numbers from the plan alone.
 
-use kiln_stripe::repair_statistics::{PassStatistics, RepairStatistics};
-use kiln_stripe::{Result, estimate::estimate_stripes, rebuild::chunk_bytes};
-
 use super::{RepairRequest, place};
 use crate::ShardSet;
+use kiln_stripe::repair_statistics::{PassStatistics, RepairStatistics};
+use kiln_stripe::{Result, estimate::estimate_stripes, rebuild::chunk_bytes};
 
 /// Adds the costs of rebuilding `targets` to the totals. Only headers have been read for it.
 pub(super) fn estimate(

@@ -1,10 +1,9 @@
 //! Putting misnamed shards where their names belong.
 
-use kiln_store::move_file;
-use kiln_stripe::{Moved, Node, Result, names, repair_statistics::RepairStatistics};
-
 use super::again_discovered;
 use crate::{ShardSet, shards::write::commit::Rename, shards::write::roll_forward};
+use kiln_store::move_file;
+use kiln_stripe::{Moved, Node, Result, names, repair_statistics::RepairStatistics};
 
 /// A set whose shards have their right names, as far as that is possible without overwriting any.
 pub(super) fn settle(

@@ -1,9 +1,8 @@
 //! Places of rebuilt shards.
 
-use kiln_stripe::{Node, PoolError, Result, names};
-
 use super::RepairRequest;
 use crate::ShardSet;
+use kiln_stripe::{Node, PoolError, Result, names};
 
 /// Place of one rebuilt shard.
 #[derive(Clone, Debug)]

@@ -1,7 +1,6 @@
 //! Looking at every file of every node.
 
 use kiln_store::{ShardReader, StoreError};
-
 use kiln_stripe::names::{self, Kind};
 use kiln_stripe::{Node, Result, sinks::in_parallel};
 

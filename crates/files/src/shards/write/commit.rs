@@ -1,7 +1,6 @@
 //! The renames that make parts shards.
 
 use kiln_store::{Capability, move_file};
-
 use kiln_stripe::{Node, Result, Settings, names, node::node_of, sinks::in_parallel};
 
 /// One file to rename on one node.

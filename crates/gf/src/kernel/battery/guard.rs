@@ -1,8 +1,7 @@
 //! Operands that end, or start, at memory whose touch kills the process.
 
-use std::{ptr, slice};
-
 use super::*;
+use std::{ptr, slice};
 
 /// Some pages with an inaccessible page on both sides.
 struct Guarded {

@@ -1,10 +1,9 @@
 //! Matrices as blocks, and the code of them.
 
-use smallvec::SmallVec;
-
 use super::super::engine::{self, CodeVariant, Job, Operands, Pass, PassCode, Shape};
 use super::{call::BlockCode, target::Machine};
 use crate::block::{Block, Side, Value};
+use smallvec::SmallVec;
 
 /// Code is made for matrices with at most so many coefficients.
 const MOST_COEFFICIENTS: usize = 512;

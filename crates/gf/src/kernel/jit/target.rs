@@ -4,10 +4,9 @@
 //! are, finds the operands of a block, and puts loops around its straight line; a [`Target`] says
 //! how many registers there are and writes the instructions that compute.
 
-use std::fmt::Debug;
-
 use super::super::engine::{Addressing, CodeVariant};
 use crate::{block::Block, tuning::Level};
+use std::fmt::Debug;
 
 /// An architecture.
 pub(in super::super) trait Machine: Sized + Debug + 'static {

@@ -7,9 +7,8 @@ pub(in super::super) mod avx2;
 pub(in super::super) mod avx512;
 mod block;
 
-use iced_x86::IcedError;
-
 use super::target::NoCode;
+use iced_x86::IcedError;
 
 /// Its instructions.
 #[derive(Debug)]

@@ -1,10 +1,9 @@
 //! The answer, as text and JSON.
 
-use kiln_durability::Estimate;
-use serde::Serialize;
-
 use super::costs::{Advice, Site};
 use crate::{print::table, sizes};
+use kiln_durability::Estimate;
+use serde::Serialize;
 
 /// Wishes that a code is to meet.
 #[derive(Debug, Serialize)]

@@ -202,13 +202,7 @@ fn by_size(report: &Report) -> String {
         words
     };
     let head = [
-        "chunk",
-        "sub-chunk",
-        "a read a run",
-        "planned",
-        "whole chunks",
-        "all devices",
-        "whole",
+        "chunk", "sub-chunk", "a read a run", "planned", "whole chunks", "all devices", "whole",
         "less work",
     ];
     let text = table(&head, &report.sizes.iter().map(row).collect::<Vec<_>>());

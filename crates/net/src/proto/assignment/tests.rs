@@ -1,8 +1,7 @@
+use super::*;
 use kiln_code::Codec;
 use kiln_plan::{Problem, SearchBudget, strategy};
 use proptest::prelude::*;
-
-use super::*;
 
 /// The shares of a small repair.
 fn shares() -> Vec<Assignment> {
@@ -179,11 +178,8 @@ fn greedy() -> impl Strategy<Value = Assignment> {
         let mut share = all[which % all.len()].clone();
         let asked = |bit: u32| mask >> bit & 1 == 1;
         let fields = [
-            &mut share.slice,
-            &mut share.windows,
-            &mut share.geometry.alpha,
-            &mut share.geometry.sub_chunk,
-            &mut share.geometry.segment_stripes,
+            &mut share.slice, &mut share.windows, &mut share.geometry.alpha,
+            &mut share.geometry.sub_chunk, &mut share.geometry.segment_stripes,
             &mut share.pieces[0].sub_chunks,
         ];
         for (bit, field) in fields.into_iter().enumerate() {

@@ -1,8 +1,7 @@
 //! Manifests come back, damaged ones do not, and whatever comes is no panic.
 
-use proptest::prelude::*;
-
 use super::*;
+use proptest::prelude::*;
 
 fn placed() -> Manifest {
     let digest = |at: u8| Digest::new(SumKind::Crc32c, &[at; 16]).unwrap();

@@ -1,8 +1,7 @@
 //! The rules, one by one, and all of them against a slow and simple queue.
 
-use proptest::prelude::*;
-
 use super::*;
+use proptest::prelude::*;
 
 const RULES: Rules =
     Rules { capacity: 8, transient_wait_ms: 50, first_backoff_ms: 10, most_backoff_ms: 35 };

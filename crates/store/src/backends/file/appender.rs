@@ -1,9 +1,8 @@
 //! A file of a folder that is being written from its beginning, or from where it was left.
 
+use crate::{Operation, Result, StoreError, backends::open_file::Append};
 use std::fs::File;
 use std::io::{self, Write};
-
-use crate::{Operation, Result, StoreError, backends::open_file::Append};
 
 /// Bytes that are left to the page cache at a time. What is beyond is on its way to the device
 /// while more is computed, so that the sync at the end, for which everybody waits, is short.

@@ -1,10 +1,9 @@
 //! Files that are replaced behind symbolic links: a shard that lies on another disk stays there.
 
+use super::{FileBackend, sync_folder};
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::{io, os::unix::fs::OpenOptionsExt};
-
-use super::{FileBackend, sync_folder};
 
 /// Links that lead from one to the next.
 const MAX_LINKS: usize = 40;

@@ -4,10 +4,9 @@
 //! there. To look for one costs a file system some microseconds, to list one a tenth of that. So
 //! as long as a folder is not much fuller than the question is long, it is listed.
 
-use std::{collections::HashMap, fs};
-
 use super::FileBackend;
 use crate::backends::Backend;
+use std::{collections::HashMap, fs};
 
 /// From so many names on it is worth a listing.
 const LEAST: usize = 64;

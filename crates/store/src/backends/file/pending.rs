@@ -5,10 +5,9 @@
 //! name at once. Whoever does anything else with such a file finds it under the first name as
 //! always.
 
+use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
 use std::{collections::BTreeMap, fs, sync::Arc};
-
-use parking_lot::{Mutex, MutexGuard};
 
 /// The names that wait, and the pack file of each, which has a name already.
 #[derive(Debug, Default)]

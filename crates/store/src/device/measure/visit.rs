@@ -1,8 +1,7 @@
 //! One visit: batches of reads of one size for a while, and what a read took.
 
-use crate::{BatchRead, ReadAt, Result};
-
 use crate::random::SplitMix64;
+use crate::{BatchRead, ReadAt, Result};
 
 /// Batches of a visit at least: one to warm up and two to measure.
 const BATCHES_MIN: usize = 3;

@@ -3,9 +3,8 @@
 //! These are the twenty or so forms that are used here, by the architecture's manual (Arm DDI 0487,
 //! C6 and C7). A test compares each with what an assembler makes of its text.
 
-use std::mem::offset_of;
-
 use super::super::call::Arguments;
+use std::mem::offset_of;
 
 /// A general register; 31 is the stack pointer or zero, as the instruction has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! The instructions that ask for data ahead of its use.
 
-use iced_x86::{Code, IcedError, Instruction, MemoryOperand};
-
 use crate::tuning::Level;
+use iced_x86::{Code, IcedError, Instruction, MemoryOperand};
 
 /// The instruction that asks for a line.
 pub(super) fn one(level: Level, at: MemoryOperand) -> Result<Instruction, IcedError> {
