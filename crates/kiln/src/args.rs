@@ -47,9 +47,10 @@ pub struct Common {
 }
 
 /// The name of an object, or how names begin, in a command that takes nothing else: `pool:` before
-/// it means what it means to `kiln cp`. An object whose name begins so is `pool:pool:NAME`.
+/// it means what it means to `kiln cp`, and so does `/`: names begin at the pool's root. An object
+/// whose name begins so is `pool:pool:NAME`.
 pub fn in_pool(name: &str) -> Result<String, Infallible> {
-    Ok(name.strip_prefix(MARK).unwrap_or(name).to_owned())
+    Ok(name.strip_prefix(MARK).unwrap_or(name).trim_start_matches('/').to_owned())
 }
 
 /// [`sizes::parse`] in the form that clap takes.
