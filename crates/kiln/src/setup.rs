@@ -44,7 +44,7 @@ pub use output_batch::OutputBatch;
 pub use output_tree::{OutputTree, is_plain};
 pub use permissions::{as_private_as, for_owner_alone};
 pub use plans::PlanFile;
-pub use pool_flags::{PoolFlags, fresh_run, moment, now_ms};
+pub use pool_flags::{At, PoolFlags, fresh_run, moment, now_ms};
 pub use pool_key::KeyFile;
 pub use price::Prices;
 pub use raw::{Format, RawFlags, RawSetup};

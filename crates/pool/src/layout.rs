@@ -12,7 +12,7 @@ pub(crate) mod tier;
 
 pub use data_key::WrappedKey;
 pub use disk_usage::DiskUsage;
-pub use keep::KeepRule;
+pub use keep::{KeepRule, Snapshot};
 pub use key::{MAX_NAME, kept_name, kept_parts, object_name};
 pub use manifest::{
     Body, Kept, MANIFEST_VERSION, MAX_COPIES, MAX_INLINE, MAX_MANIFEST, MAX_NODE_ID, Place, Placed,

@@ -39,7 +39,7 @@ pub use index::{Index, Listed, Refreshed, versions::Version};
 pub use layout::data_key::{WrappedKey, random};
 pub use layout::key::{Key, NodeFile};
 pub use layout::manifest::{Kept, Manifest};
-pub use layout::{keep::KeepRule, policy::Policy, seal::PoolKeys};
+pub use layout::{keep::KeepRule, keep::Snapshot, policy::Policy, seal::PoolKeys};
 pub use manifest::store::ManifestStore;
 pub use map::cluster_map::ClusterMap;
 pub use map::config::{NodeConfig, NodeState, PoolConfig};

@@ -7,7 +7,7 @@ use clap::Args;
 use kiln_stripe::PoolError;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::setup::{OutputTree, PoolFlags, Setup, local, moment};
+use crate::setup::{At, OutputTree, PoolFlags, Setup, local, moment};
 use crate::transfer::get::{
     Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
 };
@@ -56,7 +56,7 @@ pub struct Cp {
     skip: bool,
     /// Out of a pool as it was then, as for kiln ls; pool:NAME@TIME says the same
     #[arg(long, value_name = "TIME", value_parser = moment)]
-    at: Option<u64>,
+    at: Option<At>,
     #[command(flatten)]
     pool: PoolFlags,
 }
@@ -93,11 +93,16 @@ impl Cp {
         from: &'n str,
     ) -> Result<(&'n str, Option<u64>), Failure> {
         let dated = from.rsplit_once('@').filter(|_| self.at.is_none());
-        let dated = dated.and_then(|(name, at)| Some((name, moment(at).ok()?)));
+        let config = transfer.pool.config();
+        let time = |name: &str, at| moment(at).ok()?.of(config, name.trim_matches('/')).ok();
+        let dated = dated.and_then(|(name, at)| Some((name, time(name, at)?)));
         match dated {
             // A name that is there is meant.
             Some((name, at)) if PoolTree::new(transfer, from)?.is_empty() => Ok((name, Some(at))),
-            _ => Ok((from, self.at)),
+            _ => {
+                let at = self.at.as_ref().map(|at| at.of(config, from.trim_matches('/')));
+                Ok((from, at.transpose()?))
+            }
         }
     }
 

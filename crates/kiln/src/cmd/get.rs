@@ -14,7 +14,7 @@ use kiln_stripe::{Observer, PoolError};
 use crate::args::{byte_range, in_pool, with_exit_codes};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{Stream, damages, one_line, pace, worked_around};
-use crate::setup::{Output, OutputTarget, PoolFlags, Setup, fresh_run, moment};
+use crate::setup::{At, Output, OutputTarget, PoolFlags, Setup, fresh_run, moment};
 use crate::{lists::named, sizes};
 
 const EXAMPLES: &str = "\
@@ -50,7 +50,7 @@ pub struct Get {
     output: Option<PathBuf>,
     /// The object as it was then, as for kiln ls
     #[arg(long, value_name = "TIME", value_parser = moment)]
-    at: Option<u64>,
+    at: Option<At>,
     /// Only LENGTH bytes, beginning at START; sizes as in 64KiB
     #[arg(long, value_name = "START+LENGTH", value_parser = byte_range)]
     range: Option<Range<u64>>,
@@ -67,7 +67,7 @@ pub struct Get {
 
 impl Get {
     pub fn run(self, setup: &Setup) -> Result<Exit> {
-        let (opened, object) = match self.at {
+        let (opened, object) = match &self.at {
             Some(at) => {
                 let (pool, object) = self.pool.object_at(&self.name, at, setup)?;
                 (Some(pool), object)

@@ -10,7 +10,7 @@ use kiln_stripe::{Observer, PoolError};
 use crate::args::{in_pool, with_exit_codes};
 use crate::exit::{Exit, Result};
 use crate::print::{date, one_line};
-use crate::setup::{PoolFlags, Setup, moment};
+use crate::setup::{At, PoolFlags, Setup, moment};
 use crate::{sizes, transfer::is_internal};
 
 const EXAMPLES: &str = "\
@@ -37,7 +37,7 @@ pub struct Ls {
     long: bool,
     /// List the objects of then: a day (its end) or "2026-11-28 17:04" (UTC), or 3d for 3 days ago
     #[arg(long, value_name = "TIME", value_parser = moment)]
-    at: Option<u64>,
+    at: Option<At>,
     /// All versions that are kept, the newest of each object first, and until when each was in
     /// force
     #[arg(long, conflicts_with = "at")]
@@ -75,8 +75,11 @@ impl Ls {
         };
         match self.versions || self.at.is_some() {
             true => {
-                for one in index.versions(&self.prefix)?.into_values().flatten() {
-                    if self.at.is_none_or(|at| one.was_at(at)) {
+                let at = self.at.as_ref().map(|at| at.among(pool.config(), &self.prefix));
+                let at = at.transpose()?;
+                let prefix = at.map_or(&self.prefix[..], |(_, prefix)| prefix);
+                for one in index.versions(prefix)?.into_values().flatten() {
+                    if at.is_none_or(|(at, _)| one.was_at(at)) {
                         show(&one.name, &|| serde_json::to_string(&one), self.version(&one))?;
                     }
                 }

@@ -2,6 +2,7 @@
 
 mod add_node;
 mod create;
+mod diff;
 mod drain;
 mod finalize;
 mod forget;
@@ -12,6 +13,7 @@ mod rebalance;
 mod recode;
 mod restore;
 mod seal;
+mod snapshot;
 mod rekey;
 mod undelete;
 
@@ -53,6 +55,7 @@ Examples:
                                             next kiln pool rekey wraps the keys of all objects
   kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
   kiln pool keep --all 30d --monthly 12     replaced and removed versions of all objects
+  kiln pool snapshot before-upgrade photos/  until --remove; ls, get and cp --at take the name
   kiln pool finalize --dry-run              formats in use, and members that hold others back
   kiln pool undelete photos/2024            what was removed last
   kiln pool restore /disk0                  pool.toml is lost: written again as a node has it
@@ -107,7 +110,11 @@ commands! {
         Limit(limit::Limit),
         /// Set how long replaced and removed versions of objects are kept, or print the rules
         Keep(keep::Keep),
-        /// Remove kept versions that no rule keeps any more, as kiln scrub does
+        /// Keep what is in force now under a name until that is removed, or list the names
+        Snapshot(snapshot::Snapshot),
+        /// List objects that were added, changed or removed between two times
+        Diff(diff::Diff),
+        /// Remove kept versions that no rule or snapshot keeps any more, as kiln scrub does
         Prune(prune::Prune),
         /// Bring back objects that were removed, or as they were at a time
         Undelete(undelete::Undelete),
@@ -123,7 +130,8 @@ impl Pool {
             | Action::Forget(_)
             | Action::Seal(_)
             | Action::Rekey(_)
-            | Action::Keep(_) => Some(PeerRole::Administrator),
+            | Action::Keep(_)
+            | Action::Snapshot(_) => Some(PeerRole::Administrator),
             Action::Drain(_)
             | Action::Rebalance(_)
             | Action::Recode(_)
@@ -131,7 +139,7 @@ impl Pool {
             | Action::Prune(_) => Some(PeerRole::Operator),
             Action::Finalize(finalize) => finalize.least_role(),
             Action::Undelete(_) => Some(PeerRole::Writer),
-            Action::Status(_) | Action::Restore(_) => None,
+            Action::Status(_) | Action::Restore(_) | Action::Diff(_) => None,
         }
     }
 

@@ -266,8 +266,9 @@ impl PoolFlags {
 
     /// Opens the pool; returns with it the name that reads the version in force at a time.
     /// Errors: [`PoolError::NoObject`]; as [`PoolFlags::index`].
-    pub fn object_at(&self, name: &str, at: u64, setup: &Setup) -> Result<(Pool, String), Failure> {
+    pub fn object_at(&self, name: &str, at: &At, setup: &Setup) -> Result<(Pool, String), Failure> {
         let pool = self.open(setup)?;
+        let at = at.of(pool.config(), name)?;
         let versions = self.index_to_list(&pool, setup)?.versions_of(name)?;
         match versions.into_iter().find(|one| one.was_at(at)) {
             Some(then) => Ok((pool, then.object)),
@@ -371,9 +372,61 @@ pub fn now_ms() -> u64 {
     now.map_or(0, |now| u64::try_from(now.as_millis()).unwrap_or(u64::MAX))
 }
 
-/// A moment in the past, in the form that clap takes; see [`times::parse_moment`].
-pub fn moment(text: &str) -> Result<u64, String> {
-    times::parse_moment(text, now_ms())
+/// A time that a command looks at: a moment in ms since 1970, or that of a snapshot.
+#[derive(Clone, Debug)]
+pub enum At {
+    Ms(u64),
+    Snapshot(String),
+}
+
+impl At {
+    /// Returns the time, and the prefix of the objects that were kept of it among those with a
+    /// prefix.
+    ///
+    /// # Errors
+    /// The pool has no such snapshot of these objects.
+    pub fn among<'a>(
+        &self,
+        config: &'a PoolConfig,
+        prefix: &'a str,
+    ) -> Result<(u64, &'a str), Failure> {
+        let name = match self {
+            At::Ms(ms) => return Ok((*ms, prefix)),
+            At::Snapshot(name) => name,
+        };
+        let what = match config.snapshot.iter().find(|one| one.name == *name) {
+            Some(one) if one.fits(prefix) || one.fits(&format!("{prefix}/")) => {
+                return Ok((one.at_ms, prefix));
+            }
+            Some(one) if one.prefix.starts_with(prefix) => return Ok((one.at_ms, &one.prefix)),
+            Some(one) => format!("it is of {:?}, not of {prefix:?}", one.prefix),
+            None => "there is none of that name; kiln pool snapshot lists them".to_owned(),
+        };
+        Err(PoolError::Usage { what: format!("snapshot {name:?}: {what}") }.into())
+    }
+
+    /// Returns the time, in ms since 1970, for all objects whose names begin with this.
+    ///
+    /// # Errors
+    /// As [`At::among`], also where only some of them were kept.
+    pub fn of(&self, config: &PoolConfig, prefix: &str) -> Result<u64, Failure> {
+        match self.among(config, prefix)? {
+            (ms, of) if of == prefix => Ok(ms),
+            (_, of) => {
+                let what = format!("snapshot: it is of {of:?} alone; name that");
+                Err(PoolError::Usage { what }.into())
+            }
+        }
+    }
+}
+
+/// A moment in the past, in the form that clap takes (see [`times::parse_moment`]), or the name of
+/// a snapshot.
+pub fn moment(text: &str) -> Result<At, String> {
+    match text.starts_with(|first: char| first.is_ascii_alphabetic()) {
+        true => Ok(At::Snapshot(text.to_owned())),
+        false => times::parse_moment(text, now_ms()).map(At::Ms),
+    }
 }
 
 /// Reads a text file of at most `limit` bytes; what is longer is cut, and then refused as what it

@@ -3,7 +3,8 @@
 use std::{collections::BTreeMap, io, thread::Builder};
 
 use kiln_folders::{Folders, folders_of};
-use kiln_pool::{GetRequest, PutReport, PutRequest};
+use kiln_pool::layout::kept_parts;
+use kiln_pool::{GetRequest, MAX_TOGETHER, PutReport, PutRequest};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 use super::put::{Entries, add_entry};
@@ -58,11 +59,12 @@ impl Transfer<'_> {
         if let Err(error) = Folders(self.pool).make_folders(fresh_run(), now_ms(), &above) {
             return report.fail("folders of what is kept", &error.into());
         }
-        let mut entries = Entries::new();
+        let (mut entries, mut restored) = (Entries::new(), self.restored(kept));
         for (name, (to, entry)) in kept {
-            match self.duplicate(name, to, true) {
-                Ok(put) => {
-                    let at = |entry: &Entry| entry.at_version(put.version, put.created_ms);
+            let copied = || self.duplicate(name, to, true).map(|put| (put.version, put.created_ms));
+            match restored.remove(name).unwrap_or_else(copied) {
+                Ok((version, created_ms)) => {
+                    let at = |entry: &Entry| entry.at_version(version, created_ms);
                     let entry = entry.map(|entry| at(entry).with_link(None));
                     entry.into_iter().for_each(|entry| add_entry(&mut entries, to, entry));
                 }
@@ -71,7 +73,29 @@ impl Transfer<'_> {
         }
         self.add_attributes(entries, report);
     }
+
+    /// Has objects in force again without a copy, where that can be; their versions and times.
+    fn restored<'n>(&self, kept: &BTreeMap<&'n str, (String, Option<&Entry>)>) -> Restored<'n> {
+        let is_version = |(name, (to, _)): &(&&str, &(String, Option<&Entry>))| {
+            kept_parts(name).is_some_and(|(object, _)| object == to)
+        };
+        let names: Vec<&str> = kept.iter().filter(is_version).map(|(name, _)| *name).collect();
+        let settings = self.setup.settings();
+        let mut restored = Restored::new();
+        for names in names.chunks(MAX_TOGETHER) {
+            // What fails for all of them fails for each copy, too.
+            let ends = self.pool.writer().restore_all(names, now_ms(), &settings);
+            for (name, end) in names.iter().zip(ends.into_iter().flatten()) {
+                let end = end.map(|done| done.map(|done| (done.version, done.created_ms)));
+                restored.extend(end.transpose().map(|end| (*name, end.map_err(Failure::from))));
+            }
+        }
+        restored
+    }
 }
+
+/// Version and time of objects that are in force again.
+type Restored<'n> = BTreeMap<&'n str, Result<(u64, u64), Failure>>;
 
 /// Gives files and links of a folder the same names in another one of its file system, too.
 pub fn keep_files(out: &OutputTree, names: &[&str], kept: &OutputTree, report: &mut Report) {

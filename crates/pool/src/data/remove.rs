@@ -1,10 +1,10 @@
-//! Removing objects.
+//! Removing objects, and having them back without a copy.
 
 use kiln_stripe::{PoolError, Result, Settings};
 
 use crate::data::put::check_together;
 use crate::data::writer::ObjectWriter;
-use crate::layout::Body;
+use crate::layout::{Body, object_name};
 use crate::manifest::commit::Change;
 use crate::{Key, Manifest};
 
@@ -59,6 +59,42 @@ impl ObjectWriter<'_> {
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<()>>> {
         self.remove_each(objects, None, now_ms, settings)
+    }
+
+    /// Has objects in force again that were removed, each as the version that is kept under this
+    /// name: the object names the shards that the version has, and no byte is copied. They are as
+    /// if they had never been removed.
+    ///
+    /// Returns `None` for an object that must be copied instead: it is there, or something was in
+    /// force after that version, or a snapshot is of the time without it.
+    ///
+    /// # Errors
+    /// As for [`ObjectWriter::remove_all`]; [`PoolError::NoObject`]: the version is not kept now.
+    pub fn restore_all(
+        &self,
+        kept: &[&str],
+        now_ms: u64,
+        settings: &Settings<'_>,
+    ) -> Result<Vec<Result<Option<Manifest>>>> {
+        check_together(kept.iter().map(|kept| object_name(kept)))?;
+        let mut changes = Vec::with_capacity(kept.len());
+        for name in kept.iter().map(|kept| object_name(kept)) {
+            let key = Key::of_object(name)?;
+            let (thorough, keeps, staged_shards) = (true, false, &[]);
+            changes.push(Change { key, name, now_ms, thorough, keeps, staged_shards });
+        }
+        self.manifests.commit_all(&changes, settings, |of, found| {
+            // Changes of a kept version are made under the locks of its object, which are held.
+            let there = self.manifests.ask(&Key::of(kept[of])?, true)?;
+            let there = self.manifests.sure(there, kept[of])?.into_data();
+            let none = || PoolError::NoObject { name: kept[of].to_owned() };
+            let (there, name) = (there.ok_or_else(none)?, changes[of].name);
+            let until = there.kept.map_or(0, |kept| kept.until_ms);
+            let is_last = found.newest.as_ref().is_none_or(|last| last.created_ms <= until);
+            let was_away = self.map.config.after_snapshots(name) > until;
+            let is_exact = found.data().is_none() && is_last && !was_away;
+            Ok(is_exact.then(|| Manifest { name: name.to_owned(), kept: None, ..there }))
+        })
     }
 
     /// Removes objects, each of data with the `known` identity where there is one.

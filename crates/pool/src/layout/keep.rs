@@ -1,4 +1,4 @@
-//! Rules by which replaced and removed versions of objects are kept.
+//! Rules by which replaced and removed versions of objects are kept, and times that are kept by name.
 //!
 //! A rule looks back from now only: what it gives up once it never wants again. So versions may be
 //! removed at any time and in any order, and exactly those are left that the rule names.
@@ -39,13 +39,36 @@ pub struct KeepRule {
     pub monthly: u64,
 }
 
-impl KeepRule {
-    /// Returns whether it is for an object.
-    fn fits(&self, name: &str) -> bool {
-        let own = INTERNAL.iter().find(|own| name.starts_with(**own));
-        name.starts_with(&self.prefix) && own.is_none_or(|own| self.prefix.starts_with(own))
-    }
+/// A time whose versions are kept until its name is removed.
+///
+/// It begins to count under the locks of all nodes: a commit is over before, with times that the
+/// snapshot has, or knows of it and takes a later time, whatever its clock says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    /// Its name, which begins with a letter.
+    pub name: String,
+    /// It is of objects whose names begin with this.
+    #[serde(default)]
+    pub prefix: String,
+    /// The time, in ms since 1970.
+    pub at_ms: u64,
+}
 
+impl Snapshot {
+    /// Returns whether it is of an object.
+    pub fn fits(&self, name: &str) -> bool {
+        fits(&self.prefix, name)
+    }
+}
+
+/// Returns whether rules and snapshots with a prefix are for an object.
+fn fits(prefix: &str, name: &str) -> bool {
+    let own = INTERNAL.iter().find(|own| name.starts_with(**own));
+    name.starts_with(prefix) && own.is_none_or(|own| prefix.starts_with(own))
+}
+
+impl KeepRule {
     /// Returns whether a version is kept that was in force from `since` until `until` (ms since
     /// 1970), and that `newer` kept versions of the object followed.
     pub(crate) fn keeps(&self, since: u64, until: u64, newer: u64, now: u64) -> bool {
@@ -81,17 +104,7 @@ impl KeepRule {
 
 /// The rule for an object, if there is one.
 pub(crate) fn rule_for<'r>(rules: &'r [KeepRule], name: &str) -> Option<&'r KeepRule> {
-    rules.iter().filter(|rule| rule.fits(name)).max_by_key(|rule| rule.prefix.len())
-}
-
-/// Returns which versions of an object a rule keeps, of which each was in force from and until
-/// these times; the newest is the first.
-pub(crate) fn kept_of(rule: Option<&KeepRule>, versions: &[(u64, u64)], now: u64) -> Vec<bool> {
-    let versions = versions.iter().zip(0..);
-    let keeps = |((since, until), newer): (&(u64, u64), u64)| {
-        rule.is_some_and(|rule| rule.keeps(*since, *until, newer, now))
-    };
-    versions.map(keeps).collect()
+    rules.iter().filter(|rule| fits(&rule.prefix, name)).max_by_key(|rule| rule.prefix.len())
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // what serde passes
@@ -197,8 +210,10 @@ mod tests {
                 if random(4) > 0 {
                     continue;
                 }
-                let mut kept = kept_of(Some(&rule), &there, now).into_iter();
-                there.retain(|_| kept.next().unwrap());
+                let mut newer = 0..;
+                there.retain(|(since, until)| {
+                    rule.keeps(*since, *until, newer.next().unwrap(), now)
+                });
                 let mut expected = kept_by_definition(&rule, &ever, now);
                 expected.reverse();
                 assert_eq!(there, expected, "seed {seed}, now {now}");
@@ -223,7 +238,6 @@ mod tests {
         ] {
             assert_eq!(rule_for(&rules, name).map(|rule| rule.last), last, "{name}");
         }
-        assert_eq!(kept_of(None, &[(1, 2)], 3), [false]);
         assert!(rule("", 0).check().is_err());
         assert!(KeepRule { daily: 10_001, ..rule("", 0) }.check().is_err());
     }

@@ -159,6 +159,10 @@ impl ManifestStore<'_> {
         let Some(mut manifest) = make(&found)? else { return Ok(None) };
         let before = found.newest.as_ref().map_or(0, |old| old.version).max(self.map.config.floor);
         manifest.version = before + 1;
+        if change.keeps {
+            let after = self.map.config.after_snapshots(change.name);
+            manifest.created_ms = manifest.created_ms.max(after);
+        }
         let without = found.gone.clone();
         let holders = self.holders(&change.key, &without)?;
         let is_kept = false;

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kiln_stripe::{PoolError, Result, Settings, node::Locks};
 
-use crate::layout::{Kept, kept_name, kept_parts};
+use crate::layout::{Kept, kept_name, kept_parts, object_name};
 use crate::manifest::commit::{Change, Doomed, Step, has_shard};
 use crate::{Key, Manifest, NodeFile, manifest::quorum::Found, manifest::store::ManifestStore};
 
@@ -62,9 +62,14 @@ impl ManifestStore<'_> {
     /// The version that is kept if a change replaces it.
     fn keeps<'f>(&self, change: &Change<'_>, found: &'f Found) -> Option<&'f Manifest> {
         let old = found.data().filter(|old| change.keeps && old.kept.is_none())?;
-        let now = change.now_ms.max(old.created_ms);
-        let rule = self.map.config.keep_rule(change.name)?;
-        rule.keeps(old.created_ms, now, 0, now).then_some(old)
+        let now = self.until(change, old);
+        self.map.config.keeps(change.name, (old.created_ms, now), 0, now).then_some(old)
+    }
+
+    /// When a change replaces a version.
+    fn until(&self, change: &Change<'_>, old: &Manifest) -> u64 {
+        let after = self.map.config.after_snapshots(object_name(change.name));
+        change.now_ms.max(old.created_ms).max(after)
     }
 
     /// Names under which versions are kept that steps replace, and the steps.
@@ -97,7 +102,7 @@ impl ManifestStore<'_> {
             let old = step.found.newest.clone();
             let made = self.step(change, *of, found, |_| {
                 Ok(old.map(|old| {
-                    let until_ms = change.now_ms.max(old.created_ms);
+                    let until_ms = self.until(change, &old);
                     let past = Kept { version: old.version, until_ms };
                     Manifest { name: name.clone(), kept: Some(past), ..old }
                 }))

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::layout::data_key::{ObjectKey, random};
 use crate::layout::manifest::{MAX_COPIES, MAX_NODE_ID};
 use crate::layout::seal::{self, PoolKeys, Sealer, Seals};
-use crate::layout::{Candidate, KeepRule, Tier, WrappedKey, keep, object_name};
+use crate::layout::{Candidate, KeepRule, Snapshot, Tier, WrappedKey, keep, object_name};
 use crate::{Manifest, Policy};
 
 /// Version of a new pool; the version of a pool says what earlier releases have to refuse it for.
@@ -28,6 +28,8 @@ const WITHOUT_HISTORY: u32 = 1;
 const MAX_GONE: usize = 4096;
 /// Most keys whose seals are accepted.
 const MAX_SEALED: usize = 8;
+/// Most snapshots.
+const MAX_SNAPSHOTS: usize = 500;
 /// Most bytes of the file.
 const MAX_FILE: usize = 1 << 20;
 /// Most nodes of a pool: every look at an object asks all of them.
@@ -150,6 +152,9 @@ pub struct PoolConfig {
     /// Rules of which versions are kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub keep: Vec<KeepRule>,
+    /// Times that are kept.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub snapshot: Vec<Snapshot>,
     /// Codes that objects get later, by age and size.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tier: Vec<Tier>,
@@ -246,6 +251,7 @@ impl PoolConfig {
             gone: Vec::new(),
             policy,
             keep: Vec::new(),
+            snapshot: Vec::new(),
             tier: Vec::new(),
             node: Vec::new(),
             past: Vec::new(),
@@ -423,7 +429,11 @@ impl PoolConfig {
     /// The text of the file.
     pub fn to_toml(&self) -> Result<String> {
         self.check()?;
-        toml::to_string(self).map_err(|error| wrong(error.to_string()))
+        let text = toml::to_string(self).map_err(|error| wrong(error.to_string()))?;
+        match text.len() > MAX_FILE {
+            true => Err(wrong(format!("{} bytes, the limit is {MAX_FILE}", text.len()))),
+            false => Ok(text),
+        }
     }
 
     /// Refuses what cannot be a pool.
@@ -437,6 +447,18 @@ impl PoolConfig {
         check_word("name", &self.name)?;
         self.policy.check()?;
         self.keep.iter().try_for_each(KeepRule::check)?;
+        if self.snapshot.len() > MAX_SNAPSHOTS {
+            return Err(wrong(format!("more than {MAX_SNAPSHOTS} snapshots")));
+        }
+        for one in &self.snapshot {
+            check_word("snapshot", &one.name)?;
+            let twice = self.snapshot.iter().filter(|other| other.name == one.name).count() > 1;
+            if twice || !one.name.starts_with(|c: char| c.is_ascii_alphabetic()) {
+                let what =
+                    format!("snapshot {:?} is there twice, or begins with no letter", one.name);
+                return Err(wrong(what));
+            }
+        }
         self.tier.iter().try_for_each(|tier| tier.check(&self.policy))?;
         if self.node.len() > MAX_NODES {
             return Err(wrong(format!("{} nodes, the limit is {MAX_NODES}", self.node.len())));
@@ -490,7 +512,7 @@ impl PoolConfig {
     pub fn features(&self) -> Vec<(&'static str, u32)> {
         let codes = self.policy.class.iter().any(|class| is_new_code(&class.code));
         [
-            ("kept versions", KEEPING, !self.keep.is_empty()),
+            ("kept versions", KEEPING, !self.keep.is_empty() || !self.snapshot.is_empty()),
             ("tiers", KEEPING, !self.tier.is_empty()),
             ("a code less or wide lrc", KEEPING, codes),
             ("encryption", ENCRYPTED, self.is_encrypted()),
@@ -515,6 +537,26 @@ impl PoolConfig {
     /// The rule for an object, if there is one.
     pub fn keep_rule(&self, name: &str) -> Option<&KeepRule> {
         keep::rule_for(&self.keep, name)
+    }
+
+    /// Returns whether a version of an object is kept that was in force from `since` until `until`
+    /// (ms since 1970), and that `newer` kept versions followed.
+    pub(crate) fn keeps(
+        &self,
+        name: &str,
+        (since, until): (u64, u64),
+        newer: u64,
+        now: u64,
+    ) -> bool {
+        let has = |one: &Snapshot| since <= one.at_ms && one.at_ms < until && one.fits(name);
+        self.keep_rule(name).is_some_and(|rule| rule.keeps(since, until, newer, now))
+            || self.snapshot.iter().any(has)
+    }
+
+    /// The first time after all snapshots of an object: no change of it from now on is earlier.
+    pub(crate) fn after_snapshots(&self, name: &str) -> u64 {
+        let times = self.snapshot.iter().filter(|one| one.fits(name)).map(|one| one.at_ms);
+        times.max().map_or(0, |at| at.saturating_add(1))
     }
 
     /// Position of a node.

@@ -220,11 +220,12 @@ impl<'a> Membership<'a> {
         settings: &Settings<'_>,
         edit: impl FnOnce(&mut PoolConfig) -> Result<()>,
     ) -> Result<PoolConfig> {
-        let next = self.map.config.next(edit)?;
         let locks = self.map.lock_all(settings)?;
         for (at, epoch) in self.map.epochs()? {
             self.map.refuse_newer(at, epoch)?;
         }
+        // A time that it takes is after all commits by the map of before.
+        let next = self.map.config.next(edit)?;
         refuse_unread(&next, self.map.config.version, force, || self.map.releases())?;
         let here = |id: &str| self.map.store(id).is_some();
         let then = |id: &str| here(id) || joins.is_some_and(|(new, _)| new == id);

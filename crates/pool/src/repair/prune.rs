@@ -3,7 +3,7 @@
 use kiln_stripe::{Result, Settings};
 use serde::Serialize;
 
-use crate::layout::{Body, keep, object_name};
+use crate::layout::{Body, object_name};
 use crate::{
     Kept, Key, Listed, Manifest, data::put::MAX_TOGETHER, index::Index, index::versions::Version,
     manifest::commit::Change, repair::repairer::Repairer,
@@ -79,11 +79,13 @@ impl Repairer<'_> {
     ) -> Result<()> {
         let mut versions = index.versions_of(name)?;
         versions.retain(|one| one.until_ms.is_some());
-        let time = |one: &Version| (one.created_ms, one.until_ms.unwrap_or(0));
-        let times: Vec<(u64, u64)> = versions.iter().map(time).collect();
-        let kept = keep::kept_of(self.map.config.keep_rule(name), &times, now_ms);
-        report.kept += kept.iter().filter(|kept| **kept).count() as u64;
-        doomed.extend(versions.into_iter().zip(kept).filter(|(_, kept)| !kept).map(|(one, _)| one));
+        for (one, newer) in versions.into_iter().zip(0..) {
+            let times = (one.created_ms, one.until_ms.unwrap_or(0));
+            match self.map.config.keeps(name, times, newer, now_ms) {
+                true => report.kept += 1,
+                false => doomed.push(one),
+            }
+        }
         Ok(())
     }
 

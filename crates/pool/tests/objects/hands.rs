@@ -197,6 +197,15 @@ impl Hands<'_> {
         pool.repairer().prune(self.index(&pool)?, (NOW_MS, false), &settings()).map(drop)
     }
 
+    /// Has an object back that was removed last; whether nothing had to be copied.
+    pub fn undelete(&self, name: &str) -> Result<bool, PoolError> {
+        let pool = self.pool()?;
+        let newest = self.index(&pool)?.versions_of(name)?.into_iter().next();
+        let Some(newest) = newest.filter(|one| one.until_ms.is_some()) else { return Ok(false) };
+        let mut ends = pool.writer().restore_all(&[&newest.object], NOW_MS, &settings())?;
+        ends.remove(0).map(|restored| restored.is_some())
+    }
+
     /// Contents of the versions that are kept of an object, the newest first.
     pub fn past(&self, name: &str) -> Result<Vec<Vec<u8>>> {
         let pool = self.pool()?;

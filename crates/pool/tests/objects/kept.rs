@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use kiln_pool::{PoolConfig, Snapshot};
 use kiln_store::MemoryBackend;
+use kiln_stripe::PoolError;
 
 use crate::hands::{get, with_hands};
 use crate::world::*;
@@ -27,6 +29,8 @@ pub fn any_m_nodes_may_be_lost_for_all_that_is_kept() {
             ever.entry(name).or_default().insert(0, bytes);
             if round == 3 {
                 world.remove(name).unwrap();
+                let back = with_hands(&world, |hands| hands.undelete(name)).unwrap();
+                assert!(back, "{name}");
             }
         }
     }
@@ -58,4 +62,43 @@ pub fn any_m_nodes_may_be_lost_for_all_that_is_kept() {
             });
         }
     }
+}
+
+/// A snapshot by a clock far ahead of that of all writers: what was in force when it was made is
+/// kept without any rule, from writers who did not know of it too, until it is removed.
+#[test]
+pub fn a_snapshot_keeps_what_was_in_force() {
+    let mut world = World::new("rs:3+2", 6);
+    let bytes = [data(900, 1), data(40, 2), data(800, 3)];
+    world.put("a/x", &bytes[0]).unwrap();
+    world.put("a/small", &bytes[1]).unwrap();
+    world.put("b", &bytes[2]).unwrap();
+    let change = |world: &mut World, edit: &dyn Fn(&mut Vec<Snapshot>)| {
+        let edit = |next: &mut PoolConfig| Ok(edit(&mut next.snapshot));
+        world.config = world.pool().members().change(false, &settings(), edit).unwrap();
+    };
+    let before = world.pool();
+    let one = |name: &str| Snapshot { name: name.into(), prefix: "a/".into(), at_ms: 9_000 };
+    change(&mut world, &|all| all.push(one("one")));
+    let late = before.remove("a/x", world.run(), 1_000, &settings());
+    assert!(matches!(late, Err(PoolError::MapChanged { .. })), "{late:?}");
+    let put = world.put("a/x", &data(700, 4)).unwrap();
+    assert_eq!(put.created_ms, 9_001);
+    ["a/x", "a/small", "b"].iter().for_each(|name| world.remove(name).unwrap());
+    let past = |world: &World, name: &str| {
+        with_hands(world, |hands| hands.prune().and_then(|()| hands.past(name))).unwrap()
+    };
+    assert_eq!(past(&world, "a/x"), bytes[..1]);
+    assert_eq!(past(&world, "a/small"), bytes[1..2]);
+    assert!(past(&world, "b").is_empty());
+    // By a snapshot of the time without it the object must be another one when it is back.
+    change(&mut world, &|all| all.push(Snapshot { at_ms: 9_500, ..one("two") }));
+    assert!(!with_hands(&world, |hands| hands.undelete("a/small")).unwrap());
+    change(&mut world, &|all| all.truncate(1));
+    assert!(with_hands(&world, |hands| hands.undelete("a/small")).unwrap());
+    assert_eq!(world.get("a/small").unwrap(), bytes[1]);
+    world.remove("a/small").unwrap();
+    assert_eq!(past(&world, "a/small"), bytes[1..2]);
+    change(&mut world, &|all| all.clear());
+    assert!(past(&world, "a/x").is_empty() && past(&world, "a/small").is_empty());
 }

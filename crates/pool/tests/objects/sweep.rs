@@ -151,16 +151,27 @@ const ROWS: &[Row] = &[
 ];
 
 /// Changes of a pool that keeps versions, beside all others.
-const KEEPING_ROWS: &[Row] = &[Row {
-    name: "prune",
-    prepare: |world| {
-        world.keep(&[("", 9)]);
-        [400, 30, 500].iter().for_each(|size| drop(world.put("old", &data(*size, 5)).unwrap()));
-        world.keep(&[("past", 9), ("x", 9), ("old", 1)]);
+const KEEPING_ROWS: &[Row] = &[
+    Row {
+        name: "prune",
+        prepare: |world| {
+            world.keep(&[("", 9)]);
+            [400, 30, 500].iter().for_each(|size| drop(world.put("old", &data(*size, 5)).unwrap()));
+            world.keep(&[("past", 9), ("x", 9), ("old", 1)]);
+        },
+        act: |hands| hands.prune(),
+        x: [OLD, OLD],
     },
-    act: |hands| hands.prune(),
-    x: [OLD, OLD],
-}];
+    Row {
+        name: "undelete",
+        prepare: |world| {
+            world.put("x", &bytes_of(OLD).unwrap()).unwrap();
+            world.remove("x").unwrap();
+        },
+        act: |hands| hands.undelete("x").map(drop),
+        x: [None, OLD],
+    },
+];
 
 /// Changes of encrypted pools, beside all others.
 const ENCRYPTED_ROWS: &[Row] = &[Row {

@@ -7,7 +7,7 @@ use kiln_folders::is_attributes;
 use kiln_stripe::PoolError;
 
 use crate::exit::{Exit, Result};
-use crate::setup::{PoolFlags, Setup, moment};
+use crate::setup::{At, PoolFlags, Setup, moment};
 use crate::transfer::{Report, Transfer, at_once, refuse_reserved};
 use crate::{args::in_pool, print::count, transfer::pool_tree::PoolTree};
 
@@ -19,7 +19,7 @@ pub struct Undelete {
     name: String,
     /// Bring back what was in force then, as for kiln ls [default: what was removed last]
     #[arg(long, value_name = "TIME", value_parser = moment)]
-    at: Option<u64>,
+    at: Option<At>,
     /// Replace objects that are there; their versions now are kept by the same rules
     #[arg(long)]
     force: bool,
@@ -33,9 +33,10 @@ impl Undelete {
         refuse_reserved(name)?;
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
+        let at = self.at.map(|at| at.of(pool.config(), name)).transpose()?;
         let (force, skip) = (self.force, false);
         let transfer = Transfer { pool: &pool, index: &index, setup, force, skip };
-        let mut tree = PoolTree::of_versions(&transfer, name, |versions| match self.at {
+        let mut tree = PoolTree::of_versions(&transfer, name, |versions| match at {
             Some(at) => versions.iter().find(|one| one.was_at(at)),
             // Attributes of a folder say which versions of objects they belong to.
             None => {
