@@ -1,4 +1,4 @@
-//! Rules by which replaced and removed versions of objects are kept, and times that are kept by name.
+//! Rules by which replaced and removed versions of objects are kept, and times kept by a name.
 //!
 //! A rule looks back from now only: what it gives up once it never wants again. So versions may be
 //! removed at any time and in any order, and exactly those are left that the rule names.
