@@ -36,7 +36,10 @@ impl Snapshot {
             let known = |one: &Kept| one.name == name;
             let edit = |next: &mut PoolConfig| {
                 let what = match (self.remove, next.snapshot.iter().position(known)) {
-                    (true, Some(at)) => return Ok(drop(next.snapshot.remove(at))),
+                    (true, Some(at)) => {
+                        next.snapshot.remove(at);
+                        return Ok(());
+                    }
                     (true, None) => "there is none of that name; kiln pool snapshot lists them",
                     (false, Some(_)) => "there is one of that name; give another one",
                     (false, None) => {
