@@ -74,7 +74,10 @@ pub fn a_snapshot_keeps_what_was_in_force() {
     world.put("a/small", &bytes[1]).unwrap();
     world.put("b", &bytes[2]).unwrap();
     let change = |world: &mut World, edit: &dyn Fn(&mut Vec<Snapshot>)| {
-        let edit = |next: &mut PoolConfig| Ok(edit(&mut next.snapshot));
+        let edit = |next: &mut PoolConfig| {
+            edit(&mut next.snapshot);
+            Ok(())
+        };
         world.config = world.pool().members().change(false, &settings(), edit).unwrap();
     };
     let before = world.pool();
