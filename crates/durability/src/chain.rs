@@ -23,10 +23,8 @@ impl Chain {
     /// States are eliminated from the last to the first with sums, products and quotients of
     /// positive numbers alone (Grassmann, Taksar and Heyman), so that chances of 1e-30 keep their
     /// digits.
-    ///
-    /// # Errors
-    /// The lists have different lengths or none, a rate is no finite number from 0 up, a state is
-    /// never left, or no state leads to a loss.
+    /// Errors: the lists have different lengths or none, a rate is no finite number from 0 up, a
+    /// state is never left, or no state leads to a loss.
     pub fn new(further: &[f64], repair: &[f64], loss: &[f64]) -> Result<Chain, DurabilityError> {
         let states = further.len();
         let same = states == repair.len() && states == loss.len();
@@ -61,9 +59,7 @@ impl Chain {
 
     /// Returns the chain of so many equal, independent ones beside each other: the first loss ends
     /// it.
-    ///
-    /// # Errors
-    /// The number is not from 1 to a million.
+    /// Errors: the number is not from 1 to a million.
     pub fn beside(&self, count: f64) -> Result<Chain, DurabilityError> {
         within("groups", count, 1.0..=1e6, "from 1 to a million groups")?;
         Ok(Chain { hours_to_loss: self.hours_to_loss / count })

@@ -15,19 +15,15 @@ pub struct Tolerance {
 
 impl Tolerance {
     /// Any `m` of `chunks` chunks may be lost, and no pattern of more.
-    ///
-    /// # Errors
-    /// `m` is not below the number of chunks, or that is not from 1 to 1000.
+    /// Errors: `m` is not below the number of chunks, or that is not from 1 to 1000.
     pub fn any(chunks: usize, m: usize) -> Result<Tolerance, DurabilityError> {
         Tolerance::new(chunks, &vec![1.0; m + 1])
     }
 
     /// Of the patterns of 0, 1, 2, ... lost chunks, the part `survived[i]` can be rebuilt; none of
     /// more.
-    ///
-    /// # Errors
-    /// A part is not from 0 to 1, or is above the one before, the first is not 1, or there are as
-    /// many parts as chunks; the number of chunks is not from 1 to 1000.
+    /// Errors: a part is not from 0 to 1, or is above the one before, the first is not 1, or there
+    /// are as many parts as chunks; the number of chunks is not from 1 to 1000.
     pub fn new(chunks: usize, survived: &[f64]) -> Result<Tolerance, DurabilityError> {
         let expected = "a stripe has 1 to 1000 chunks, and more of them than may be lost";
         if !(1..=1000).contains(&chunks) || survived.is_empty() || survived.len() > chunks {
@@ -99,9 +95,8 @@ pub struct PoolModel {
 
 impl PoolModel {
     /// Checks the numbers.
-    ///
-    /// # Errors
-    /// A number is outside of its range, named with it; nodes fail faster than they are rebuilt.
+    /// Errors: a number is outside of its range, named with it; nodes fail faster than they are
+    /// rebuilt.
     pub fn check(&self) -> Result<(), DurabilityError> {
         let chunks = self.tolerance.chunks();
         let nodes = self.nodes as f64;

@@ -108,10 +108,8 @@ fn risk(pool: &PoolModel, before: usize, rng: &mut Rng) -> Risk {
 
 /// Simulates a pool: failures at exponential times, detection and repair in fixed ones, and, where
 /// stripes are spread, those that lost most repaired first.
-///
-/// # Errors
-/// The pool is none ([`PoolModel::check`]), it has more than 100 million chunks, or a stage saw no
-/// rise in all its trials.
+/// Errors: the pool is none ([`PoolModel::check`]), it has more than 100 million chunks, or a stage
+/// saw no rise in all its trials.
 pub fn simulate(pool: &PoolModel, effort: &Effort) -> Result<Estimate, DurabilityError> {
     pool.check()?;
     let Placement::Spread { stripes } = pool.placement else {

@@ -72,10 +72,8 @@ impl RawRequest<'_> {
 }
 
 /// Encodes to bare chunks; the last stripe is padded with zeros to full length.
-///
-/// # Errors
-/// As [`crate::encode`]. There is nothing to resume: bare chunks have no header that says which run
-/// they are of.
+/// Errors: as [`crate::encode`]. There is nothing to resume: bare chunks have no header that says
+/// which run they are of.
 pub fn encode_raw(
     req: &RawRequest<'_>,
     source: &mut dyn Source,
@@ -174,9 +172,7 @@ fn encode_report(
 }
 
 /// Decodes from bare chunks. Needs the object's size.
-///
-/// # Errors
-/// As [`crate::decode`]; [`PoolError::Usage`] when the size does not fit the files.
+/// Errors: as [`crate::decode`]; [`PoolError::Usage`] when the size does not fit the files.
 pub fn decode_raw(
     req: &RawRequest<'_>,
     nodes: &[Node],

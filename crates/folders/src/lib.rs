@@ -60,9 +60,7 @@ pub struct Folders<'a>(pub &'a Pool);
 impl Folders<'_> {
     /// Refuses a name for an object that would be a folder of others, or lie below another object.
     /// Objects below it are looked for in `index`, where there is one.
-    ///
-    /// # Errors
-    /// [`PoolError::Refused`]; what keeps the pool from being asked.
+    /// Errors: [`PoolError::Refused`]; what keeps the pool from being asked.
     pub fn refuse_nested(&self, index: Option<&Index>, name: &str) -> Result<()> {
         self.refuse_nested_but(&BTreeSet::new(), index, name)
     }
@@ -117,8 +115,7 @@ impl Folders<'_> {
     /// # Ok::<(), PoolError>(())
     /// ```
     ///
-    /// # Errors
-    /// [`PoolError::Refused`]; as [`kiln_pool::ManifestStore::manifest`], and as
+    /// Errors: [`PoolError::Refused`]; as [`kiln_pool::ManifestStore::manifest`], and as
     /// [`kiln_pool::ObjectWriter::put`] for objects of folders.
     pub fn make_way(
         &self,
@@ -143,9 +140,7 @@ impl Folders<'_> {
 
     /// Looks at a name, at the folders in it and at their own objects, all at once: every node is
     /// asked for its map once, however many folders there are.
-    ///
-    /// # Errors
-    /// As [`kiln_pool::ManifestStore::manifest`], but for [`PoolError::NoObject`].
+    /// Errors: as [`kiln_pool::ManifestStore::manifest`], but for [`PoolError::NoObject`].
     pub fn look(&self, name: &str) -> Result<Way> {
         let folders: Vec<&str> = folders_of(name).collect();
         let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
@@ -184,9 +179,7 @@ impl Folders<'_> {
 
     /// Gives folders that have none their own objects, as [`Folders::make_way`] does. `run`: a
     /// fresh identity; `now_ms`: the time, in ms since 1970.
-    ///
-    /// # Errors
-    /// As [`kiln_pool::ManifestStore::manifest`] and [`kiln_pool::ObjectWriter::put`].
+    /// Errors: as [`kiln_pool::ManifestStore::manifest`] and [`kiln_pool::ObjectWriter::put`].
     pub fn make_folders(&self, run: [u8; 16], now_ms: u64, folders: &BTreeSet<&str>) -> Result<()> {
         let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
         let marked = self.are_there(marks.iter().map(String::as_str).collect())?;
@@ -196,9 +189,7 @@ impl Folders<'_> {
     /// Removes folders' own objects that say nothing, of folders that have no objects any more and
     /// were made before `before_ms`. `fresh` gives random identities; the index must be up to date.
     /// Returns how many were removed; none, where there may be objects that no node here knows of.
-    ///
-    /// # Errors
-    /// The index; as [`kiln_pool::ObjectWriter::remove`].
+    /// Errors: the index; as [`kiln_pool::ObjectWriter::remove`].
     pub fn remove_empty(
         &self,
         index: &Index,

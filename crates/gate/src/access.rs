@@ -92,9 +92,7 @@ impl AccessKey {
 
 impl Gate {
     /// Keeps a new access key.
-    ///
-    /// # Errors
-    /// A right to what can be no bucket; the pool's errors.
+    /// Errors: a right to what can be no bucket; the pool's errors.
     pub fn create_key(&self, key: AccessKey) -> Result<AccessKey> {
         for bucket in key.rights.keys().filter(|bucket| *bucket != ANY_BUCKET) {
             names::check_bucket(bucket)?;
@@ -122,9 +120,7 @@ impl Gate {
     }
 
     /// Revokes an access key: servers refuse it within seconds.
-    ///
-    /// # Errors
-    /// [`Code::InvalidAccessKeyId`]: there is no such key; the pool's errors.
+    /// Errors: [`Code::InvalidAccessKeyId`]: there is no such key; the pool's errors.
     pub fn revoke_key(&self, id: &str) -> Result<()> {
         let name = names::access_key(id);
         for _ in 0..RETRIES {

@@ -9,9 +9,8 @@ use std::{path::Path, sync::Arc};
 
 /// Returns TLS settings of a server: its certificate and key, and where clients need certificates
 /// too, those that these must be signed by; all as PEM files.
-///
-/// # Errors
-/// [`NbdError::Certificate`]: a file cannot be read or has something else; [`NbdError::Tls`].
+/// Errors: [`NbdError::Certificate`]: a file cannot be read or has something else;
+/// [`NbdError::Tls`].
 pub fn tls(certificate: &Path, key: &Path, clients: Option<&Path>) -> Result<Arc<ServerConfig>> {
     let chain = certificates(certificate)?;
     let key = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(key, &error))?;

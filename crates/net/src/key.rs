@@ -89,9 +89,7 @@ impl std::fmt::Debug for ClusterKey {
 
 impl ClusterKey {
     /// Makes a new key and writes it, readable for its owner only, to a file that must not exist.
-    ///
-    /// # Errors
-    /// The file exists or cannot be written.
+    /// Errors: the file exists or cannot be written.
     pub fn create(path: &Path) -> Result<ClusterKey> {
         let pem = KeyPair::generate().map_err(|error| refused(path, error))?.serialize_pem();
         write_new(path, &pem)?;
@@ -99,9 +97,7 @@ impl ClusterKey {
     }
 
     /// Reads a key file. Others than its owner must not be able to read it.
-    ///
-    /// # Errors
-    /// It cannot be read, others can read it, it holds no such key, or one that has ended.
+    /// Errors: it cannot be read, others can read it, it holds no such key, or one that has ended.
     pub fn load(path: &Path) -> Result<ClusterKey> {
         let meta =
             fs::metadata(path).map_err(|source| io_error(NetOperation::OpenFile, path, source))?;
@@ -118,9 +114,7 @@ impl ClusterKey {
 
     /// Writes a key for one role that ends after a time, to a file that must not exist; gives the
     /// date of its end. Who holds it cannot issue others.
-    ///
-    /// # Errors
-    /// This is no cluster key but was issued itself; the file exists or cannot be written.
+    /// Errors: this is no cluster key but was issued itself; the file exists or cannot be written.
     pub fn issue(&self, path: &Path, role: PeerRole, time: Duration) -> Result<String> {
         let Source::Authorities(authorities) = &self.keys.source else {
             let why = "it was issued itself; only the cluster key issues others";

@@ -116,9 +116,7 @@ impl Frame {
     }
 
     /// The frame that a header announced, from its body and payload.
-    ///
-    /// # Errors
-    /// [`NetError::Protocol`]: lengths or checksums differ, or the body is no such message.
+    /// Errors: [`NetError::Protocol`]: lengths or checksums differ, or the body is no such message.
     pub fn parse(header: &Header, body: &[u8], payload: Bytes) -> Result<Frame> {
         if body.len() != header.body as usize || payload.len() != header.payload as usize {
             return Err(NetError::protocol("a frame's parts have other lengths than announced"));
@@ -158,9 +156,7 @@ pub struct Header {
 
 impl Header {
     /// Checks and reads a header of the session.
-    ///
-    /// # Errors
-    /// [`NetError::Protocol`]: wrong magic, version, checksum, priority or lengths.
+    /// Errors: [`NetError::Protocol`]: wrong magic, version, checksum, priority or lengths.
     pub fn parse(bytes: &[u8; HEADER], session: u64) -> Result<Header> {
         let mut reader = Reader::new(bytes);
         if reader.take_bytes(4)? != MAGIC {

@@ -150,10 +150,8 @@ impl Network {
     }
 
     /// Takes a name at an agent: `by` tells others who has it, `what` whom the name stands for.
-    ///
-    /// # Errors
-    /// [`NetError::Taken`]: another one has it. Those of the connection; [`NetError::Version`]
-    /// where the agent knows no names.
+    /// Errors: [`NetError::Taken`]: another one has it. Those of the connection;
+    /// [`NetError::Version`] where the agent knows no names.
     pub fn claim(
         &self,
         address: &Address,

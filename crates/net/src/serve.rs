@@ -101,9 +101,7 @@ impl Drop for Serving {
 }
 
 /// Starts an agent on the runtime that calls.
-///
-/// # Errors
-/// The address cannot be listened on, or is not loopback although there is no key.
+/// Errors: the address cannot be listened on, or is not loopback although there is no key.
 pub async fn serve(setup: AgentSetup, listen: &str) -> Result<Serving> {
     let failed =
         |source| NetError::Io { op: NetOperation::Listen, place: listen.to_owned(), source };

@@ -178,9 +178,7 @@ impl Task {
 
     /// The same where so many bytes of memory are left for tasks: of these it takes a part, and
     /// has as many windows under way as that suffices for.
-    ///
-    /// # Errors
-    /// [`NetError::Memory`]: it takes more than is left.
+    /// Errors: [`NetError::Memory`]: it takes more than is left.
     pub fn within(spec: Arc<Assignment>, left: u64) -> Result<Task> {
         let layout = spec.layout()?;
         let total = spec.window_count(&layout);
@@ -307,9 +305,7 @@ impl Task {
     }
 
     /// A fragment from another node.
-    ///
-    /// # Errors
-    /// It does not belong to this task, or there is no room for it.
+    /// Errors: it does not belong to this task, or there is no room for it.
     pub fn fragment(&mut self, now: Duration, fragment: Fragment) -> Result<Vec<Effect>> {
         let wrong = |what: &str| Err(NetError::protocol(format!("a fragment {what}")));
         let (spec, window) = (Arc::clone(&self.spec), fragment.window);

@@ -37,9 +37,7 @@ const SEED: u64 = 0x6b69_6c6e;
 impl Plan {
     /// Proves that the nodes, executing [`Plan::execution`], deliver exactly what the problem's DAG
     /// computes, each to its node, and that a node uses nothing but what it stores or has received.
-    ///
-    /// # Errors
-    /// What is wrong: such a plan must not run.
+    /// Errors: what is wrong: such a plan must not run.
     pub fn check(&self) -> Result<Proof> {
         check(self, &self.execution()?)
     }

@@ -63,9 +63,8 @@ pub struct Cluster {
 
 impl Cluster {
     /// A snapshot of these nodes; plans name them by their index.
-    ///
-    /// # Errors
-    /// A rate is not positive, a load is not from 0 to less than 1, or there are too many nodes.
+    /// Errors: a rate is not positive, a load is not from 0 to less than 1, or there are too many
+    /// nodes.
     pub fn new(nodes: Vec<Node>) -> Result<Cluster> {
         let (got, limit) = (nodes.len(), NODES_MAX);
         if got > limit {

@@ -22,10 +22,8 @@ pub struct Plan {
 
 impl Plan {
     /// Places the vertices that `dag` computes, in their order, on `place`.
-    ///
-    /// # Errors
-    /// The number of vertices differs, a node is not in the cluster, or the DAG reads a chunk or
-    /// makes one that the problem does not name.
+    /// Errors: the number of vertices differs, a node is not in the cluster, or the DAG reads a
+    /// chunk or makes one that the problem does not name.
     pub fn new(
         problem: &Problem,
         dag: Arc<Dag>,

@@ -25,9 +25,8 @@ pub struct Problem {
 impl Problem {
     /// A repair whose helpers' chunks are stored by `homes` and whose lost chunks are wanted by
     /// `targets`, as (chunk, node). Further entries are ignored.
-    ///
-    /// # Errors
-    /// A chunk of the DAG has no node, a node is not in the cluster, or the DAG is too large.
+    /// Errors: a chunk of the DAG has no node, a node is not in the cluster, or the DAG is too
+    /// large.
     pub fn new(
         dag: Arc<Dag>,
         cluster: Arc<Cluster>,
@@ -66,9 +65,7 @@ impl Problem {
 
     /// The usual picture of the papers: equal nodes, chunk i belongs to node i, and the node of a
     /// lost chunk is a new, empty one.
-    ///
-    /// # Errors
-    /// The DAG is too large.
+    /// Errors: the DAG is too large.
     pub fn on_own_nodes(dag: Dag) -> Result<Problem> {
         let chunks = dag.inputs().iter().chain(dag.outputs().iter().map(|(at, _)| at));
         let count = chunks.map(|at| at.chunk as usize + 1).max().unwrap_or(0);
@@ -78,9 +75,7 @@ impl Problem {
 
     /// The same problem for some of the sub-chunks only: a degraded read of a range. What only
     /// the others need is neither computed nor read.
-    ///
-    /// # Errors
-    /// No sub-chunk is wanted.
+    /// Errors: no sub-chunk is wanted.
     pub fn of_range(&self, wanted: impl Fn(At) -> bool) -> Result<Problem> {
         let dag = Arc::new(self.dag.restricted(|_| true, wanted)?);
         let list = |map: &BTreeMap<u32, usize>| -> Vec<(usize, usize)> {
@@ -93,9 +88,7 @@ impl Problem {
     }
 
     /// The same problem with further nodes that may compute, though they store nothing of it.
-    ///
-    /// # Errors
-    /// A node is not in the cluster.
+    /// Errors: a node is not in the cluster.
     pub fn with_workers(mut self, more: &[usize]) -> Result<Problem> {
         let nodes = self.cluster.nodes().len();
         if let Some(&node) = more.iter().find(|&&node| node >= nodes) {

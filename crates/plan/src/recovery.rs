@@ -119,10 +119,8 @@ pub struct RecoveryPlan {
 
 impl RecoveryPlan {
     /// Plans the repair of all stripes of `layout` that miss chunks.
-    ///
-    /// # Errors
-    /// A stripe cannot be rebuilt, or has no node to put a chunk on without two of its chunks on
-    /// one node; a destination or home is not in the cluster; there are too many stripes.
+    /// Errors: a stripe cannot be rebuilt, or has no node to put a chunk on without two of its
+    /// chunks on one node; a destination or home is not in the cluster; there are too many stripes.
     pub fn new(
         cluster: Arc<Cluster>,
         layout: Layout,
@@ -195,9 +193,7 @@ impl RecoveryPlan {
     }
 
     /// The placed plan of the job at `index`, on the nodes of the cluster.
-    ///
-    /// # Errors
-    /// There is no such job, or it is a copy, of which nothing is computed.
+    /// Errors: there is no such job, or it is a copy, of which nothing is computed.
     pub fn plan(&self, index: usize) -> Result<Plan, PlanError> {
         if index >= self.order.len() {
             let (got, limit) = (index, self.order.len());

@@ -153,9 +153,7 @@ impl Index {
     /// Opens the index in this file; waits while another process has it open. A file that is not
     /// as it was written is made anew, and [`Index::remade`] says so. Beside it are its checksums
     /// (`.sums`) and what others wait for (`.lock`).
-    ///
-    /// # Errors
-    /// The file cannot be written.
+    /// Errors: the file cannot be written.
     pub fn open(path: &Path) -> Result<Index> {
         let lock = lock_of(path)?;
         lock.lock().map_err(|error| of_file(path, &error))?;
@@ -225,9 +223,7 @@ impl Index {
 
     /// Brings the index up to date. `epoch` tells one boot of this machine from another: logs of
     /// changes are not synced, so what they said before a crash counts no more.
-    ///
-    /// # Errors
-    /// No node can be used; one fails while it is read; the database.
+    /// Errors: no node can be used; one fails while it is read; the database.
     pub fn refresh(
         &self,
         pool: &ClusterMap,
@@ -293,9 +289,7 @@ impl Index {
 
     /// Shows objects in order of name, from `start` on, as long as they begin with `prefix` and
     /// `see` says `true`.
-    ///
-    /// # Errors
-    /// The database; errors of `see`.
+    /// Errors: the database; errors of `see`.
     pub fn each(
         &self,
         prefix: &str,
@@ -324,9 +318,7 @@ impl Index {
     /// Shows objects that have names with a prefix in batches of at most `size`, in order of name,
     /// as long as `see` says `true`; `all`: kept versions too, and those of which only a tombstone
     /// is left. The index is locked while a batch is read, so `see` is called between.
-    ///
-    /// # Errors
-    /// The database; errors of `see`.
+    /// Errors: the database; errors of `see`.
     pub fn in_batches(
         &self,
         prefix: &str,

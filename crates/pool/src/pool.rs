@@ -58,17 +58,13 @@ impl Deref for Pool {
 impl Pool {
     /// Opens a pool. Nodes that cannot be opened, or are not marked as nodes of this pool with the
     /// disk that its map names, are unavailable; [`ClusterMap::away`] says why.
-    ///
-    /// # Errors
-    /// The description is wrong, or no node's place can be opened at all.
+    /// Errors: the description is wrong, or no node's place can be opened at all.
     pub fn open(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
         ClusterMap::open(config, open).map(Pool)
     }
 
     /// Makes all nodes of a new pool its own and opens it.
-    ///
-    /// # Errors
-    /// A place belongs to a pool already, or cannot be written.
+    /// Errors: a place belongs to a pool already, or cannot be written.
     pub fn create(config: PoolConfig, open: Opener<'_>) -> Result<Pool> {
         ClusterMap::create(config, open).map(Pool)
     }

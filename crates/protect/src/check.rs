@@ -33,9 +33,7 @@ pub struct Check {
 }
 
 /// Compares all files and the parity with their checksums, and repairs what is asked for.
-///
-/// # Errors
-/// There is no index; this process lacks something; the parity cannot be written.
+/// Errors: there is no index; this process lacks something; the parity cannot be written.
 pub fn check(path: &Path, options: &Check, watch: &dyn Watch) -> Result<Report, ProtectError> {
     let absent = path.join(OWN).metadata().is_err_and(|error| is_absent(&error));
     if options.parity_dirs.is_empty() && absent {

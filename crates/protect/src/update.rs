@@ -30,9 +30,7 @@ pub struct Update {
 }
 
 /// Protects the files below a folder, or brings their protection up to date.
-///
-/// # Errors
-/// The parity or the index cannot be written; options that do not fit.
+/// Errors: the parity or the index cannot be written; options that do not fit.
 pub fn protect(path: &Path, options: &Update, watch: &dyn Watch) -> Result<Report, ProtectError> {
     let mut place = Place::open(path, &options.parity_dirs, true)?;
     let mut report = update(&mut place, options, watch)?;

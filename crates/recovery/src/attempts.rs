@@ -170,9 +170,8 @@ impl<'r> Attempts<'r> {
     }
 
     /// The first plan as long as no agent is left out, else a new one.
-    ///
-    /// # Errors
-    /// Too few chunks are left; that may pass if it is for agents that could not be reached.
+    /// Errors: too few chunks are left; that may pass if it is for agents that could not be
+    /// reached.
     pub fn plan(&self) -> Result<Ready, Box<FinalFailure>> {
         let passing = !self.nodes.is_empty();
         self.ready().map_err(|error| {
@@ -338,9 +337,7 @@ impl<'r> Attempts<'r> {
     }
 
     /// The attempt failed: takes note of who or what was in the way, and gives it in words.
-    ///
-    /// # Errors
-    /// No other plan would help.
+    /// Errors: no other plan would help.
     pub fn failed(&mut self, failure: RepairFailure) -> Result<&str, Box<FinalFailure>> {
         let passing = matches!(failure, RepairFailure::Node(..));
         let why = match failure {

@@ -143,9 +143,7 @@ fn codec_of<'a>(spec: &str, codecs: &'a mut Codecs) -> Result<&'a Codec> {
 
 impl Batch {
     /// Plans the repair of `wants`. What cannot be planned jointly stays to be planned by itself.
-    ///
-    /// # Errors
-    /// A code that is unknown; an impossible cluster.
+    /// Errors: a code that is unknown; an impossible cluster.
     pub fn new(wants: Vec<DamagedObject>, pool: &Snapshot<'_>, rules: &Rules) -> Result<Batch> {
         let nodes = pool.config.node.iter();
         let nodes = nodes.map(|node| Node::new(node.id.as_str()).in_domain(node.domain.as_str()));

@@ -79,9 +79,7 @@ pub struct DegradedReader {
 
 impl DegradedReader {
     /// A reader with its own share, and those of the agents.
-    ///
-    /// # Errors
-    /// Its share reads or sends: it has no disk, and no node fetches from it.
+    /// Errors: its share reads or sends: it has no disk, and no node fetches from it.
     pub fn new(id: TaskId, shares: Vec<Share>, mine: Assignment) -> Result<DegradedReader> {
         let works =
             mine.rounds.iter().any(|round| !(round.reads.is_empty() && round.sends.is_empty()));

@@ -100,9 +100,7 @@ impl Fenced {
     }
 
     /// Refuses to write if a lock was held and is lost, or is not certain again in time.
-    ///
-    /// # Errors
-    /// [`StoreError::Fenced`].
+    /// Errors: [`StoreError::Fenced`].
     pub fn check(&self, place: &str) -> Result<()> {
         let fence = self.fence().upgrade();
         match fence.is_none_or(|fence| fence.holds_or_will()) {

@@ -32,10 +32,8 @@ pub fn length(response: &Response<Body>) -> Option<u64> {
 }
 
 /// Reads a body of just the length of the buffer.
-///
-/// # Errors
-/// It has another length, or ends early. Of one that says another length nothing is read: it could
-/// be all of a long file.
+/// Errors: it has another length, or ends early. Of one that says another length nothing is read:
+/// it could be all of a long file.
 pub fn fill(response: &mut Response<Body>, buf: &mut [u8]) -> io::Result<()> {
     let has = length(response);
     if has != Some(buf.len() as u64) {

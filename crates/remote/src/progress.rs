@@ -17,9 +17,7 @@ pub enum Progress {
 
 impl Progress {
     /// Begins a step. The file counts as failed until the caller sets another state.
-    ///
-    /// # Errors
-    /// [`StoreError::Misuse`]: the file is complete, or an earlier step failed.
+    /// Errors: [`StoreError::Misuse`]: the file is complete, or an earlier step failed.
     pub fn begin_step(&mut self, op: &'static str, name: &str) -> Result<()> {
         if *self != Progress::Open {
             let what = "it is complete, or an earlier call failed".to_owned();

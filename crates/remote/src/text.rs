@@ -7,9 +7,7 @@ use std::{io, time::Duration};
 const MAX_PATIENCE: u64 = 600;
 
 /// Shows the options behind the `?` of a place, one after the other, to what knows them.
-///
-/// # Errors
-/// [`StoreError::BadPlace`]: an option without a value, or what `set` says.
+/// Errors: [`StoreError::BadPlace`]: an option without a value, or what `set` says.
 pub fn options(
     location: &Location<'_>,
     query: &str,

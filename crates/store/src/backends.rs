@@ -166,9 +166,7 @@ macro_rules! forward_backend {
 /// Gives a file another name, replacing what has it: by [`Backend::rename`], or where a place
 /// has none by a copy and a removal. A crash between these leaves both names, so this is for files
 /// of which it does no harm that they are there twice.
-///
-/// # Errors
-/// [`StoreError::Incapable`]; as [`Backend::rename`], [`extensions::Objects::copy`],
+/// Errors: [`StoreError::Incapable`]; as [`Backend::rename`], [`extensions::Objects::copy`],
 /// [`Backend::remove`].
 pub fn move_file(store: &dyn Backend, from: &str, to: &str) -> Result<()> {
     let can = store.capabilities();
@@ -180,9 +178,7 @@ pub fn move_file(store: &dyn Backend, from: &str, to: &str) -> Result<()> {
 }
 
 /// Writes a small file whole, see [`extensions::Objects::create`] and [`NewFile::named`].
-///
-/// # Errors
-/// As [`extensions::Objects::create`], [`upload::Upload::write`] and
+/// Errors: as [`extensions::Objects::create`], [`upload::Upload::write`] and
 /// [`upload::Upload::complete`].
 pub fn write_whole(store: &dyn Backend, name: &str, bytes: &[u8]) -> Result<()> {
     let mut file = store.create(&NewFile::named(name))?;

@@ -7,9 +7,7 @@ use std::thread::{Builder, scope};
 /// Does something for each item, by the caller's thread and others (`at_once` in all at most, fewer
 /// where the system gives fewer). Results come in order of the items; after an error no further
 /// item is begun.
-///
-/// # Errors
-/// The first one of `body`, in order of the items.
+/// Errors: the first one of `body`, in order of the items.
 pub fn in_parallel<T: Send, R: Send, E: Send>(
     at_once: usize,
     items: Vec<T>,

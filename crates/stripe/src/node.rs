@@ -68,10 +68,8 @@ impl Drop for Locks {
 ///
 /// While it waits for one node it holds no other, so that nobody can wait for it meanwhile.
 /// `without`: a node whose file system has no locks is written to all the same, with a warning.
-///
-/// # Errors
-/// A node that cannot be locked, or not written to as shards are, or stays locked for too long;
-/// then nothing is locked.
+/// Errors: a node that cannot be locked, or not written to as shards are, or stays locked for too
+/// long; then nothing is locked.
 pub fn lock(nodes: &[Node], settings: &Settings<'_>, without: bool) -> Result<(Locks, bool)> {
     for node in nodes {
         Capabilities::require_writable(&*node.store, "writing shards")?;

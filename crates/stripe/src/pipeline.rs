@@ -31,10 +31,8 @@ type Done<T> = (u64, Result<T>);
 /// `source` runs on a thread of its own, `work` on as many threads as the settings say, or as the
 /// system gives, `sink` on the caller's thread and in order of the items. Without threads all runs
 /// on the caller's. Returns the number of the item that `source` refused.
-///
-/// # Errors
-/// Of items that fail, the error of the lowest: the sink has then taken all before it and none
-/// after it, however the threads were scheduled. A panic becomes [`PoolError::Internal`].
+/// Errors: of items that fail, the error of the lowest: the sink has then taken all before it and
+/// none after it, however the threads were scheduled. A panic becomes [`PoolError::Internal`].
 pub fn run<T: Send>(
     slots: Vec<T>,
     settings: &Settings<'_>,

@@ -87,9 +87,7 @@ pub struct Rebuilt {
 ///
 /// An interrupted rebuild goes on where all its parts have verified segments. After a failure the
 /// parts are gone.
-///
-/// # Errors
-/// [`PoolError::StripeLost`], [`PoolError::Mismatch`]; stores.
+/// Errors: [`PoolError::StripeLost`], [`PoolError::Mismatch`]; stores.
 pub fn rebuild_shards(
     shards: &impl Shards,
     parts: &[Part<'_>],

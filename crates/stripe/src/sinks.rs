@@ -116,9 +116,7 @@ fn append_all<L: ShardSink>(sinks: &mut [L], chunks: &[(&[u8], &[u8])]) -> Resul
 /// Does something for each item, by the caller's thread and others (16 in all at most), or in
 /// sequence: syncs and reads of headers wait for disks, not for the processor. Results come in
 /// order of the items; after an error no further item is begun.
-///
-/// # Errors
-/// The first one of `body`, in order of the items.
+/// Errors: the first one of `body`, in order of the items.
 pub fn in_parallel<T: Send, R: Send, E: Send>(
     sequence: Option<&Sequence>,
     items: Vec<T>,

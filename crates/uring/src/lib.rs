@@ -67,9 +67,7 @@ impl std::fmt::Debug for Ring {
 
 impl Ring {
     /// A ring that keeps at most `depth` reads in flight (rounded up to a power of two).
-    ///
-    /// # Errors
-    /// The system has no io_uring, or does not permit it to this process.
+    /// Errors: the system has no io_uring, or does not permit it to this process.
     #[cfg(target_os = "linux")]
     pub fn new(depth: u32) -> io::Result<Ring> {
         Ok(Ring { inner: ring::Inner::new(depth)? })
@@ -83,10 +81,8 @@ impl Ring {
 
     /// Does all reads, as many at once as the ring's depth allows, and waits for all of them.
     /// Each says afterwards how much it gave.
-    ///
-    /// # Errors
-    /// The first read that failed, after all others have ended; or the ring itself failed, which
-    /// is then of no more use.
+    /// Errors: the first read that failed, after all others have ended; or the ring itself failed,
+    /// which is then of no more use.
     pub fn read_all(&mut self, file: &File, reads: &mut [Read<'_>]) -> io::Result<()> {
         if let Some(read) = reads.iter().find(|read| read.buf.len() > MAX_READ) {
             let what = format!("a read of {} bytes is beyond {MAX_READ}", read.buf.len());

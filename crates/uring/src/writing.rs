@@ -5,9 +5,7 @@ use std::{fs::File, io, ops::Range};
 /// Asks the system to begin writing these bytes of a file to its device, and does not wait: a
 /// later sync finds most of its work done. Nothing is durable by this, nor is the device's cache
 /// flushed. Systems and files that know no such request ignore it.
-///
-/// # Errors
-/// The system's error when it began: no space for blocks that were put off until now, say.
+/// Errors: the system's error when it began: no space for blocks that were put off until now, say.
 pub fn start_writing(file: &File, bytes: Range<u64>) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {

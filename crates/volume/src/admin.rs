@@ -116,9 +116,7 @@ pub(crate) fn check_snapshot(name: &str) -> Result<()> {
 
 impl Volume {
     /// A volume as the pool describes it.
-    ///
-    /// # Errors
-    /// [`VolumeError::NoVolume`].
+    /// Errors: [`VolumeError::NoVolume`].
     pub fn info(rim: &Rim, name: &str) -> Result<VolumeInfo> {
         let found = look_up(rim, name)?.descriptor;
         let snapshot = |entry: &SnapshotEntry| SnapshotInfo {
@@ -157,9 +155,7 @@ impl Volume {
 
     /// Keeps the volume as it is now under a name. It takes no space but for what is overwritten
     /// later.
-    ///
-    /// # Errors
-    /// [`VolumeError::InUse`]; there is a snapshot of that name.
+    /// Errors: [`VolumeError::InUse`]; there is a snapshot of that name.
     pub fn snapshot(rim: &Arc<Rim>, name: &str, snapshot: &str, writer: &str) -> Result<()> {
         check_snapshot(snapshot)?;
         let held = Volume::settled(rim, name, writer)?;
@@ -174,9 +170,7 @@ impl Volume {
     }
 
     /// Removes a snapshot; what only it needed is removed when the volume is next written to.
-    ///
-    /// # Errors
-    /// [`VolumeError::InUse`]; there is no such snapshot, or a volume was cloned from it.
+    /// Errors: [`VolumeError::InUse`]; there is no such snapshot, or a volume was cloned from it.
     pub fn remove_snapshot(rim: &Arc<Rim>, name: &str, snapshot: &str, writer: &str) -> Result<()> {
         let held = Volume::settled(rim, name, writer)?;
         let mut new = held.descriptor.clone();
@@ -190,9 +184,7 @@ impl Volume {
     }
 
     /// Makes a new volume of a snapshot. Both share what neither overwrites.
-    ///
-    /// # Errors
-    /// There is no such snapshot; [`VolumeError::Exists`].
+    /// Errors: there is no such snapshot; [`VolumeError::Exists`].
     pub fn clone_snapshot(rim: &Rim, name: &str, snapshot: &str, clone: &str) -> Result<()> {
         name_of(clone)?;
         if !matches!(look_up(rim, clone), Err(VolumeError::NoVolume { .. })) {
@@ -220,9 +212,8 @@ impl Volume {
 
     /// Changes the size. Blocks past a smaller one are gone; `allow` is asked before with the
     /// number of those that were written.
-    ///
-    /// # Errors
-    /// [`VolumeError::InUse`]; sizes that cannot be; the error of `allow`, and nothing was changed.
+    /// Errors: [`VolumeError::InUse`]; sizes that cannot be; the error of `allow`, and nothing was
+    /// changed.
     pub fn resize(
         rim: &Arc<Rim>,
         name: &str,
@@ -245,9 +236,7 @@ impl Volume {
 
     /// Removes a volume and all that it is made of. It takes no room, so a full pool is no
     /// hindrance. One that was interrupted is ended by the next call: the description goes last.
-    ///
-    /// # Errors
-    /// [`VolumeError::InUse`]; it has snapshots that others were cloned from.
+    /// Errors: [`VolumeError::InUse`]; it has snapshots that others were cloned from.
     pub fn remove(rim: &Arc<Rim>, name: &str, objects: Objects<'_>, writer: &str) -> Result<()> {
         let held = look_up(rim, name)?;
         let found = held.descriptor;
@@ -302,9 +291,7 @@ impl Volume {
     /// Reads everything that was written, and removes what nothing needs.
     ///
     /// `observer` hears of blocks as they are read.
-    ///
-    /// # Errors
-    /// The pool cannot be read; damage is in the report.
+    /// Errors: the pool cannot be read; damage is in the report.
     pub fn check(
         &self,
         objects: Objects<'_>,

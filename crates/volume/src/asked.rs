@@ -135,9 +135,7 @@ fn write(rim: &Rim, place: &str, request: &LiveRequest) -> Result<()> {
 impl Volume {
     /// Asks the server of a volume to change it. `wait` lets some time pass, and says whether to
     /// go on.
-    ///
-    /// # Errors
-    /// It cannot be done; it was refused, or no server answered.
+    /// Errors: it cannot be done; it was refused, or no server answered.
     pub fn ask(
         rim: &Rim,
         name: &str,
@@ -181,9 +179,7 @@ impl Volume {
     }
 
     /// Does what clients asked of this volume's server, see [`Volume::ask`].
-    ///
-    /// # Errors
-    /// The pool cannot be read. The client gets the error of a change that cannot be done.
+    /// Errors: the pool cannot be read. The client gets the error of a change that cannot be done.
     pub fn answer(&self) -> Result<Worked> {
         let place = place_of(&lock(&self.held).descriptor.id);
         let Some(request) = read(&self.rim, &place)? else { return Ok(Worked::Nothing) };

@@ -39,10 +39,8 @@ impl Volume {
     /// Compares the copies of a volume's log, batch by batch. `None`: the volume was closed, or
     /// a process writes it, which would make it look damaged. Copies that cannot be opened are left
     /// to [`Volume::log_report`].
-    ///
-    /// # Errors
-    /// [`crate::VolumeError::NoVolume`]; what keeps its description, its map or the headers of its
-    /// segments from being read.
+    /// Errors: [`crate::VolumeError::NoVolume`]; what keeps its description, its map or the headers
+    /// of its segments from being read.
     pub fn check_log(rim: &Rim, name: &str) -> Result<Option<LogCheck>> {
         let held = look_up(rim, name)?;
         if held.descriptor.log.is_empty() {

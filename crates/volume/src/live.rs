@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 
 impl Volume {
     /// Keeps the volume as it is now under a name, while it is written to.
-    ///
-    /// # Errors
-    /// There is a snapshot of that name; the pool cannot take it. Nothing is then kept.
+    /// Errors: there is a snapshot of that name; the pool cannot take it. Nothing is then kept.
     pub fn keep_snapshot(&self, snapshot: &str) -> Result<()> {
         check_snapshot(snapshot)?;
         self.still_writes()?;
@@ -52,11 +50,9 @@ impl Volume {
 
     /// Removes a snapshot while the volume is written to. What only it needed is removed behind
     /// clients, as what was overwritten is.
-    ///
-    /// # Errors
-    /// There is no such snapshot, or a volume was cloned from it; the pool cannot be read, or does
-    /// not take the description. Then the snapshot is kept, but for the last of these, where that
-    /// is not known.
+    /// Errors: there is no such snapshot, or a volume was cloned from it; the pool cannot be read,
+    /// or does not take the description. Then the snapshot is kept, but for the last of these,
+    /// where that is not known.
     pub fn drop_snapshot(&self, snapshot: &str) -> Result<()> {
         self.still_writes()?;
         // No other is kept or removed meanwhile.
@@ -76,9 +72,7 @@ impl Volume {
     }
 
     /// Makes the volume larger while it is written to; what is new reads as zeros.
-    ///
-    /// # Errors
-    /// A size that cannot be, or is smaller; the pool does not take the description.
+    /// Errors: a size that cannot be, or is smaller; the pool does not take the description.
     pub fn grow(&self, size: u64) -> Result<()> {
         self.still_writes()?;
         // A checkpoint says the size, too.

@@ -38,9 +38,7 @@ impl Logs {
     }
 
     /// Writes the same bytes to all copies and makes them durable.
-    ///
-    /// # Errors
-    /// Nodes on which that failed, and how. Then nothing is acknowledged.
+    /// Errors: nodes on which that failed, and how. Then nothing is acknowledged.
     pub fn write(
         &mut self,
         offset: u64,

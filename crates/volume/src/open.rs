@@ -57,9 +57,7 @@ impl OpenRequest {
 
 impl Volume {
     /// Makes an empty volume.
-    ///
-    /// # Errors
-    /// [`VolumeError::Exists`]; sizes that cannot be; what the pool says.
+    /// Errors: [`VolumeError::Exists`]; sizes that cannot be; what the pool says.
     pub fn create(rim: &Rim, name: &str, req: &CreateRequest) -> Result<()> {
         check_sizes(req.size, req.segment, req.log)?;
         name_of(name)?;
@@ -75,11 +73,9 @@ impl Volume {
     /// Opens a volume: from now on this is its one writer. In a pool without room for another log
     /// it becomes that with its first write that finds room, which what is freed makes, too: until
     /// then the writer before loses its log, but may make another and go on.
-    ///
-    /// # Errors
-    /// [`VolumeError::NoVolume`]; [`VolumeError::InUse`] while its writer lives and it is not to be
-    /// taken over; [`VolumeError::NoLog`], [`VolumeError::Damaged`]: what was acknowledged cannot
-    /// be read; [`VolumeError::TooFewNodes`].
+    /// Errors: [`VolumeError::NoVolume`]; [`VolumeError::InUse`] while its writer lives and it is
+    /// not to be taken over; [`VolumeError::NoLog`], [`VolumeError::Damaged`]: what was
+    /// acknowledged cannot be read; [`VolumeError::TooFewNodes`].
     pub fn open(rim: &Arc<Rim>, name: &str, req: &OpenRequest) -> Result<Volume> {
         let mut tries = 0;
         loop {

@@ -41,10 +41,8 @@ impl Volume {
     /// Reads bytes from an offset on; blocks that were never written are zeros.
     ///
     /// Every byte was checked against the checksum that the map has of its block.
-    ///
-    /// # Errors
-    /// [`VolumeError::Usage`] past the end; [`VolumeError::Deposed`]: another writer may have
-    /// changed what this one knows; more of the pool is lost than its codes tolerate.
+    /// Errors: [`VolumeError::Usage`] past the end; [`VolumeError::Deposed`]: another writer may
+    /// have changed what this one knows; more of the pool is lost than its codes tolerate.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<()> {
         self.check_fence()?;
         self.check_range((offset, bytes.len() as u64), self.size())?;

@@ -66,9 +66,7 @@ impl LogReport {
 
 impl Volume {
     /// Returns the state of a volume's log. `None`: it was closed, and all of it is in objects.
-    ///
-    /// # Errors
-    /// [`crate::VolumeError::NoVolume`]; what keeps its description from being read.
+    /// Errors: [`crate::VolumeError::NoVolume`]; what keeps its description from being read.
     pub fn log_report(rim: &Rim, name: &str) -> Result<Option<LogReport>> {
         let found = look_up(rim, name)?.descriptor;
         if found.log.is_empty() || found.removing {
@@ -83,9 +81,7 @@ impl Volume {
 
     /// Closes a volume that is not in use, as its writer would have: what only its log had is in
     /// objects of the pool then, which repairs rebuild.
-    ///
-    /// # Errors
-    /// [`crate::VolumeError::InUse`] while its writer lives, who looks after its log; as
+    /// Errors: [`crate::VolumeError::InUse`] while its writer lives, who looks after its log; as
     /// [`Volume::open`].
     pub fn close_unused(rim: &Arc<Rim>, name: &str, writer: &str) -> Result<()> {
         Volume::settled(rim, name, writer).map(drop)

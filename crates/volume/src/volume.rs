@@ -162,11 +162,9 @@ impl Volume {
     /// Writes, in this order; all of it is durable in all copies of the log when this returns, and
     /// readers see it. Writers that come while another commits wait for it: a server of many
     /// hands over what has come meanwhile as one list, which is one commit.
-    ///
-    /// # Errors
-    /// [`VolumeError::Usage`] past the end, [`VolumeError::ReadOnly`]; [`VolumeError::Deposed`],
-    /// after which every write fails; what keeps it from being durable. Then each block of what was
-    /// to be written has its old or its new bytes.
+    /// Errors: [`VolumeError::Usage`] past the end, [`VolumeError::ReadOnly`];
+    /// [`VolumeError::Deposed`], after which every write fails; what keeps it from being durable.
+    /// Then each block of what was to be written has its old or its new bytes.
     pub fn write(&self, ops: &[Op<'_>]) -> Result<()> {
         if self.read_only {
             return Err(VolumeError::ReadOnly { name: self.name.clone() });
@@ -396,9 +394,7 @@ impl Volume {
 
     /// Ranges that may hold data, and those that are zeros: how many blocks from one on are of
     /// which kind, up to a limit.
-    ///
-    /// # Errors
-    /// [`VolumeError::Usage`] past the end.
+    /// Errors: [`VolumeError::Usage`] past the end.
     pub fn extents(&self, offset: u64, len: u64, most: usize) -> Result<Vec<(u64, bool)>> {
         self.check_fence()?;
         let state = lock(&self.state);

@@ -36,9 +36,7 @@ pub enum Worked {
 
 impl Volume {
     /// Seals one buffer, if one is closed. Buffers become segments one after the other.
-    ///
-    /// # Errors
-    /// The pool cannot take it now. Nothing is lost: it is in the log.
+    /// Errors: the pool cannot take it now. Nothing is lost: it is in the log.
     pub fn seal(&self) -> Result<Worked> {
         self.seal_watched(&Silent)
     }
@@ -85,9 +83,7 @@ impl Volume {
 
     /// Cleans segments, makes a checkpoint, or removes what is not needed: what is due first. Only
     /// one at a time does.
-    ///
-    /// # Errors
-    /// The pool cannot do it now. Nothing is lost.
+    /// Errors: the pool cannot do it now. Nothing is lost.
     pub fn keep(&self) -> Result<Worked> {
         self.keep_watched(&Silent)
     }
@@ -365,9 +361,7 @@ impl Volume {
 
     /// Ends: all is made into segments, a checkpoint is made, and the log is given back. A volume
     /// that is not closed keeps its log, and is opened from that.
-    ///
-    /// # Errors
-    /// The pool cannot take it; the log stays then.
+    /// Errors: the pool cannot take it; the log stays then.
     pub fn close(&self) -> Result<()> {
         let mut generation = lock(&self.generation);
         if self.closed.load(Ordering::Acquire) {

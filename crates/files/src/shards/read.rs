@@ -65,9 +65,7 @@ pub(super) fn filled(set: &ShardSet, mut report: DecodeReport) -> DecodeReport {
 /// Writes some bytes of the object to `out`, as far as it has them, and reads no chunk that has
 /// none of them. Every byte was verified against a checksum or computed from bytes that were; what
 /// is rebuilt of a shard is not compared with its digest, which is of the whole shard.
-///
-/// # Errors
-/// As [`decode`]; [`PoolError::Usage`] where the object ends before the range begins.
+/// Errors: as [`decode`]; [`PoolError::Usage`] where the object ends before the range begins.
 pub fn decode_range(
     set: &ShardSet,
     range: Range<u64>,

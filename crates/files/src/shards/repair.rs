@@ -37,10 +37,9 @@ pub struct RepairRequest {
 /// Each stripe is rebuilt by the code's cheapest plan; a helper that fails its checksums is left
 /// out of that stripe, which is planned again, and is itself repaired in a following pass. A
 /// rebuilt shard is a hidden part until its digest equals the recorded one and it is durable.
-///
-/// # Errors
-/// [`PoolError::StripeLost`] when a stripe has too many bad chunks, [`PoolError::Mismatch`],
-/// [`PoolError::Usage`] when a place must be named; store errors. Nothing is then replaced.
+/// Errors: [`PoolError::StripeLost`] when a stripe has too many bad chunks,
+/// [`PoolError::Mismatch`], [`PoolError::Usage`] when a place must be named; store errors. Nothing
+/// is then replaced.
 pub fn repair(
     set: &ShardSet,
     req: &RepairRequest,

@@ -65,9 +65,7 @@ impl Salvaged {
 /// computed: where a code couples its sub-chunks (clay), the same one lost in more shards than the
 /// code has parities is often no loss. Nothing is guessed: every byte that is not told as missing
 /// was verified, or computed from bytes that were.
-///
-/// # Errors
-/// As [`crate::decode`], but for lost stripes.
+/// Errors: as [`crate::decode`], but for lost stripes.
 pub fn salvage(set: &ShardSet, out: &mut dyn Write, settings: &Settings<'_>) -> Result<Salvaged> {
     let shape = set.codec().shape();
     let reader = StripeReader::new(set, Planner::Decode, &[], settings);

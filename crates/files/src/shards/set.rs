@@ -69,29 +69,24 @@ pub struct ShardSet {
 /// The header of a file counts, not its name. Every file that is no hidden one is looked at; files
 /// that are no shards are ignored. Damaged or misplaced shards are taken where they are of use,
 /// and reported. Where there are several encode runs, the one that can be decoded is taken.
-///
-/// # Errors
-/// [`PoolError::NotFound`], [`PoolError::SeveralObjects`] when `object` is `None` and there are
-/// several, [`PoolError::NotRecoverable`] when no run has k usable shards, [`PoolError::Refused`]
-/// when two runs could be decoded.
+/// Errors: [`PoolError::NotFound`], [`PoolError::SeveralObjects`] when `object` is `None` and there
+/// are several, [`PoolError::NotRecoverable`] when no run has k usable shards,
+/// [`PoolError::Refused`] when two runs could be decoded.
 pub fn discover(nodes: &[Node], object: Option<&str>) -> Result<ShardSet> {
     EncodeRuns::new(Scan::new(nodes, object)?, nodes, object)?.choose(nodes, false)
 }
 
 /// As [`discover`], but where no run has enough shards, the one that has most of them is taken: for
 /// looking at what is left, and for [`crate::salvage`].
-///
-/// # Errors
-/// As [`discover`]; [`PoolError::NotRecoverable`] when not even the size of the object is known.
+/// Errors: as [`discover`]; [`PoolError::NotRecoverable`] when not even the size of the object is
+/// known.
 pub fn discover_any(nodes: &[Node], object: Option<&str>) -> Result<ShardSet> {
     EncodeRuns::new(Scan::new(nodes, object)?, nodes, object)?.choose(nodes, true)
 }
 
 /// The names of all objects that have a shard on the nodes, in order: as shards tell them, or,
 /// where a file is so damaged that it tells none, its own name.
-///
-/// # Errors
-/// None of the nodes can be listed.
+/// Errors: none of the nodes can be listed.
 pub fn object_names(nodes: &[Node]) -> Result<Vec<String>> {
     let scan = Scan::new(nodes, None)?;
     let finals = scan.found.iter().filter(|(found, _)| found.kind == names::Kind::Final);

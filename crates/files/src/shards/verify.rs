@@ -10,9 +10,7 @@ use crate::ShardSet;
 /// Checks shards.
 ///
 /// Damage is a finding in the report, not an error.
-///
-/// # Errors
-/// Only what keeps it from reading at all, such as no memory for buffers.
+/// Errors: only what keeps it from reading at all, such as no memory for buffers.
 pub fn verify(set: &ShardSet, depth: Depth, settings: &Settings<'_>) -> Result<VerifyReport> {
     let mut findings = Findings::default();
     set.damage.iter().for_each(|damage| findings.push(damage.clone()));

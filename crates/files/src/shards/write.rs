@@ -63,11 +63,9 @@ pub struct EncodeRequest<'a> {
 ///
 /// Memory is bounded by `settings.memory` whatever the size. An encode of an equal request that
 /// was interrupted is resumed (regular files only).
-///
-/// # Errors
-/// When `replace` is not set, [`PoolError::Exists`] for shards of the object that are there, and
-/// [`PoolError::Refused`] for those of the same input; [`PoolError::Changed`]; store and input
-/// errors. Parts are then removed and nothing else is touched.
+/// Errors: when `replace` is not set, [`PoolError::Exists`] for shards of the object that are
+/// there, and [`PoolError::Refused`] for those of the same input; [`PoolError::Changed`]; store and
+/// input errors. Parts are then removed and nothing else is touched.
 pub fn encode(
     req: &EncodeRequest<'_>,
     source: &mut dyn Source,

@@ -26,9 +26,7 @@ pub(super) struct Claims {
 impl Claims {
     /// Gives a name to a claimant on a connection, under a handle of it. One who has it already
     /// has it there from now on.
-    ///
-    /// # Errors
-    /// Another one has it; the text says who, and for how long.
+    /// Errors: another one has it; the text says who, and for how long.
     pub fn take(
         &mut self,
         now: Duration,

@@ -67,9 +67,7 @@ impl ClusterKey {
     }
 
     /// Revokes an issued key: agents that have this list beside their key refuse its connections.
-    ///
-    /// # Errors
-    /// No key of this number was issued with this file; the list cannot be written.
+    /// Errors: no key of this number was issued with this file; the list cannot be written.
     pub fn revoke(&self, id: &str) -> Result<()> {
         if !self.issued()?.iter().any(|key| key.id == id) {
             let why = format!("{id} is no key that it issued; kiln key --list names those");

@@ -287,9 +287,7 @@ impl DagInfo {
     }
 
     /// The DAG; nothing when it has no outputs.
-    ///
-    /// # Errors
-    /// Numbers that name nothing, or matrices that do not fit.
+    /// Errors: numbers that name nothing, or matrices that do not fit.
     pub fn build(&self) -> Result<Option<Dag>> {
         if self.outputs.is_empty() {
             return Ok(None);
@@ -444,9 +442,7 @@ impl Assignment {
     }
 
     /// From bytes, checked.
-    ///
-    /// # Errors
-    /// [`NetError::Protocol`] says what does not hold.
+    /// Errors: [`NetError::Protocol`] says what does not hold.
     pub fn decode(bytes: &[u8]) -> Result<Assignment> {
         let mut reader = Reader::new(bytes);
         let assignment = Assignment::take(&mut reader)?;
@@ -456,9 +452,7 @@ impl Assignment {
     }
 
     /// The geometry of the shards.
-    ///
-    /// # Errors
-    /// Numbers outside of the shard format's limits.
+    /// Errors: numbers outside of the shard format's limits.
     pub fn layout(&self) -> Result<Layout> {
         let info = self.geometry.shard(0);
         info.check()?;

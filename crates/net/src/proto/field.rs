@@ -15,9 +15,7 @@ pub(crate) trait Field: Sized {
     fn put(&self, out: &mut Vec<u8>);
 
     /// Reads it.
-    ///
-    /// # Errors
-    /// Too few bytes, or bytes that mean nothing.
+    /// Errors: too few bytes, or bytes that mean nothing.
     fn take(reader: &mut Reader<'_>) -> Result<Self>;
 }
 

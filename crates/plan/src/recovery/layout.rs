@@ -48,9 +48,7 @@ impl Layout {
     }
 
     /// Adds a stripe: the node of every chunk, nothing for a lost one.
-    ///
-    /// # Errors
-    /// It has not one entry for each of the n chunks, or a number that no node has.
+    /// Errors: it has not one entry for each of the n chunks, or a number that no node has.
     pub fn push(&mut self, homes: &[Option<u16>]) -> Result<()> {
         let (got, expected) = (homes.len(), self.shape.n());
         if got != expected {
@@ -73,9 +71,7 @@ impl Layout {
     /// `stripes` stripes with a chunk on a node of `failed` each, all chunks on distinct random
     /// nodes of `on`; what was on failed nodes is lost. Stripes that lost more than can be rebuilt
     /// are drawn again: this is for plans, not for durability.
-    ///
-    /// # Errors
-    /// There are fewer nodes than chunks, or no failed node among them.
+    /// Errors: there are fewer nodes than chunks, or no failed node among them.
     pub fn random(
         shape: Shape,
         tolerates: Tolerates<'_>,

@@ -96,9 +96,7 @@ impl ObjectReader<'_> {
     /// reads only the sub-chunks that it needs, or the cheapest plan for those that are lost.
     ///
     /// Every byte handed out was verified against a checksum or computed from bytes that were.
-    ///
-    /// # Errors
-    /// [`PoolError::NoObject`], [`PoolError::StripeLost`], [`PoolError::Uncertain`],
+    /// Errors: [`PoolError::NoObject`], [`PoolError::StripeLost`], [`PoolError::Uncertain`],
     /// [`PoolError::Output`].
     pub fn get(
         &self,
@@ -111,10 +109,8 @@ impl ObjectReader<'_> {
 
     /// The same, with helpers that may rebuild what is lost; what they cannot do is done here. A
     /// shard that they rebuild as a whole has its recorded digest, or is not handed out as whole.
-    ///
-    /// # Errors
-    /// As [`ObjectReader::get`]; [`PoolError::Mismatch`] when helpers rebuilt a shard of several
-    /// stripes that is not what was recorded.
+    /// Errors: as [`ObjectReader::get`]; [`PoolError::Mismatch`] when helpers rebuilt a shard of
+    /// several stripes that is not what was recorded.
     pub fn read_with(
         &self,
         req: &GetRequest<'_>,
@@ -128,9 +124,7 @@ impl ObjectReader<'_> {
     /// Writes the bytes of several objects, as [`ObjectReader::get`] does for each of them. Small
     /// ones are much faster this way: every node is asked once for all of them. All are done when
     /// this returns, each with its own end, in order.
-    ///
-    /// # Errors
-    /// A name that is none; [`PoolError::MapChanged`]. Then nothing was written.
+    /// Errors: a name that is none; [`PoolError::MapChanged`]. Then nothing was written.
     pub fn read_all<W: Write + Send>(
         &self,
         gets: Vec<(GetRequest<'_>, W)>,
@@ -231,9 +225,7 @@ impl ObjectReader<'_> {
     }
 
     /// Returns the bytes of an object that lie in its manifest; `None`: they lie elsewhere.
-    ///
-    /// # Errors
-    /// [`PoolError::NoDataKey`], [`PoolError::Forged`].
+    /// Errors: [`PoolError::NoDataKey`], [`PoolError::Forged`].
     pub fn inline(&self, manifest: &Manifest) -> Result<Option<Vec<u8>>> {
         let Body::Inline(bytes) = &manifest.body else { return Ok(None) };
         let key = self.map.config.object_key(manifest)?;

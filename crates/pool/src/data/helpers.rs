@@ -38,9 +38,7 @@ pub struct Degraded {
 /// Clients of helpers: they have lost chunks rebuilt by others.
 pub trait Helpers {
     /// Begins to rebuild.
-    ///
-    /// # Errors
-    /// It cannot be done, or is not worth it; the reason in words. The reader does it then.
+    /// Errors: it cannot be done, or is not worth it; the reason in words. The reader does it then.
     fn begin(&self, ask: &Degraded) -> std::result::Result<Box<dyn Rebuilt + '_>, String>;
 
     /// Returns whether they are also to be asked where a reader needs no more bytes without them,
@@ -53,9 +51,7 @@ pub trait Helpers {
 /// Lost sub-chunks on their way. Dropping it ends the work of the helpers.
 pub trait Rebuilt {
     /// Returns what is wanted of the next stripe: the sub-chunks of each lost chunk, in order.
-    ///
-    /// # Errors
-    /// The helpers failed, and nothing more will come; the reason in words.
+    /// Errors: the helpers failed, and nothing more will come; the reason in words.
     fn next(&mut self) -> std::result::Result<Vec<Vec<u8>>, String>;
 
     /// Bytes of chunks, and of what makes them, that the reader has received so far.

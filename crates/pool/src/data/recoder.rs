@@ -51,9 +51,8 @@ pub struct Written {
 pub trait Recoder: Sync {
     /// Writes the stripes that are asked for. The files hold nothing else then, are durable, and
     /// nobody writes to them any more.
-    ///
-    /// # Errors
-    /// It cannot be done; the reason in words. Files may be there, and may still be written to.
+    /// Errors: it cannot be done; the reason in words. Files may be there, and may still be written
+    /// to.
     fn write(&self, ask: &Recoding) -> std::result::Result<Written, String>;
 }
 
@@ -107,9 +106,7 @@ impl<'a> InPlace<'a> {
     }
 
     /// The nodes of n new shards, by position: data stays where it is.
-    ///
-    /// # Errors
-    /// One of them leaves or has no room, or there are too few others.
+    /// Errors: one of them leaves or has no room, or there are too few others.
     pub fn places(
         &self,
         writer: &ObjectWriter<'_>,

@@ -44,9 +44,7 @@ pub struct ShardState {
 
 impl ObjectReader<'_> {
     /// Looks at one object's manifest and at the ends of its shards.
-    ///
-    /// # Errors
-    /// [`PoolError::NoObject`]; as [`ObjectReader::get`].
+    /// Errors: [`PoolError::NoObject`]; as [`ObjectReader::get`].
     pub fn stat(&self, name: &str) -> Result<StatReport> {
         let found = self.manifests.look(&Key::of(name)?, name)?;
         let Some(manifest) = found.data() else {

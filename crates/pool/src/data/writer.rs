@@ -16,9 +16,7 @@ impl<'a> ObjectWriter<'a> {
     }
 
     /// Returns whether there is an object of that name.
-    ///
-    /// # Errors
-    /// As [`crate::ManifestStore::manifest`], but for [`PoolError::NoObject`].
+    /// Errors: as [`crate::ManifestStore::manifest`], but for [`PoolError::NoObject`].
     pub fn has(&self, name: &str) -> Result<bool> {
         match self.manifests.manifest(name) {
             Ok(_) => Ok(true),

@@ -74,9 +74,7 @@ impl Index {
     }
 
     /// Versions of one object, the newest first.
-    ///
-    /// # Errors
-    /// No object can have this name; the database.
+    /// Errors: no object can have this name; the database.
     pub fn versions_of(&self, name: &str) -> Result<Vec<Version>> {
         let live = self.by_key(&Key::of(name)?)?.filter(|live| !live.deleted);
         let mut versions: Vec<Version> = live.into_iter().map(Version::of).collect();

@@ -21,9 +21,7 @@ pub struct DiskUsage {
 
 impl DiskUsage {
     /// Of an object with this manifest: its copies, and all shards that it names.
-    ///
-    /// # Errors
-    /// The manifest is of shards that cannot be.
+    /// Errors: the manifest is of shards that cannot be.
     pub fn of(manifest: &Manifest) -> Result<DiskUsage> {
         let blocks = |bytes: u64| bytes.next_multiple_of(BLOCK);
         let copies = manifest.copies.len() as u64;

@@ -28,9 +28,7 @@ pub struct Key(pub [u8; 16]);
 impl Key {
     /// The key of a name, which must be a relative path: 1 to 1024 bytes of UTF-8, without zero
     /// bytes, empty parts, `.` or `..`; or the name of a [kept version](kept_name).
-    ///
-    /// # Errors
-    /// [`PoolError::Usage`] for other names.
+    /// Errors: [`PoolError::Usage`] for other names.
     pub fn of(name: &str) -> Result<Key> {
         if let Some((name, run)) = kept_parts(name) {
             return Ok(Key::of_object(name)?.kept(&run));

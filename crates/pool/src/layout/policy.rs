@@ -68,9 +68,7 @@ impl Policy {
     /// The usual rules around a code: the smallest objects in their manifests, as long as that
     /// takes no more bytes on disk than shards do, small ones by Reed-Solomon of the same k and m,
     /// the others by the code itself.
-    ///
-    /// # Errors
-    /// The code is unknown or impossible.
+    /// Errors: the code is unknown or impossible.
     pub fn for_code(spec: &str) -> Result<Policy> {
         let codec = Codec::new(&spec.parse()?)?;
         let (spec, Shape { k, m, alpha }) = (codec.spec(), codec.shape());
@@ -114,9 +112,7 @@ impl Policy {
     }
 
     /// Refuses rules that cannot be kept.
-    ///
-    /// # Errors
-    /// [`PoolError::Usage`] with the rule that is broken; the code's own reason.
+    /// Errors: [`PoolError::Usage`] with the rule that is broken; the code's own reason.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: String| Err(PoolError::Usage { what: format!("pool policy: {what}") });
         if self.class.is_empty() || self.class.len() > MAX_CLASSES {

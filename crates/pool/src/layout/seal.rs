@@ -77,9 +77,7 @@ impl fmt::Debug for PoolKeys {
 
 impl PoolKeys {
     /// Reads the text of a key's file.
-    ///
-    /// # Errors
-    /// [`PoolError::Usage`] when a line is no key, or there are none or too many.
+    /// Errors: [`PoolError::Usage`] when a line is no key, or there are none or too many.
     pub fn parse(text: &str) -> Result<PoolKeys> {
         let lines = text.lines().map(str::trim);
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));

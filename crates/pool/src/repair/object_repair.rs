@@ -140,9 +140,7 @@ impl Repairer<'_> {
     /// A rebuilt shard is a hidden part until its digest equals the one in the manifest and it
     /// was read back from its node. A shard that moves is removed from its old node only after
     /// that. An interrupted repair goes on where its parts end.
-    ///
-    /// # Errors
-    /// [`PoolError::StripeLost`] and [`PoolError::NotRecoverable`] when too much is lost,
+    /// Errors: [`PoolError::StripeLost`] and [`PoolError::NotRecoverable`] when too much is lost,
     /// [`PoolError::Refused`] when there is no domain for a shard, [`PoolError::Mismatch`]; store
     /// errors. Nothing is then replaced.
     pub fn repair(

@@ -55,9 +55,8 @@ pub struct RebalanceReport {
 
 impl Repairer<'_> {
     /// Moves shards to where they would be placed now. The index must be fresh.
-    ///
-    /// # Errors
-    /// The index. An object that cannot be moved is in the report, and the others are moved.
+    /// Errors: the index. An object that cannot be moved is in the report, and the others are
+    /// moved.
     pub fn rebalance(
         &self,
         index: &Index,

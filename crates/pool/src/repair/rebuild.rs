@@ -99,18 +99,15 @@ fn is_sound(member: &Member) -> bool {
 
 impl Repairer<'_> {
     /// Looks at an object: what has to be done to make it whole, and with what.
-    ///
-    /// # Errors
-    /// [`PoolError::NoObject`], [`PoolError::NotRecoverable`]; too many nodes away; a store.
+    /// Errors: [`PoolError::NoObject`], [`PoolError::NotRecoverable`]; too many nodes away; a
+    /// store.
     pub fn needs(&self, name: &str, req: &RepairRequest, settings: &Settings<'_>) -> Result<Needs> {
         let found = self.manifests.look_at_all(&Key::of(name)?, name)?;
         self.needs_of(&Looked { name: name.to_owned(), found }, req, settings)
     }
 
     /// Asks all homes of objects about them, each node once for all objects of which it is a home.
-    ///
-    /// # Errors
-    /// For each object: too many nodes away; a node knows a newer map.
+    /// Errors: for each object: too many nodes away; a node knows a newer map.
     pub fn look_for(&self, names: &[&str]) -> Vec<Result<Looked>> {
         let keys: Result<Vec<(Key, bool)>> =
             names.iter().map(|name| Ok((Key::of(name)?, true))).collect();
@@ -206,10 +203,8 @@ impl Repairer<'_> {
     /// Objects, of which none is there twice, share locks and syncs; how it ended for each of
     /// them, in their order. `false`: the object was replaced or removed meanwhile, and the parts
     /// were removed.
-    ///
-    /// # Errors
-    /// For each object: [`PoolError::Mismatch`] when a node returns something else; a node that is
-    /// not of the pool or away; stores.
+    /// Errors: for each object: [`PoolError::Mismatch`] when a node returns something else; a node
+    /// that is not of the pool or away; stores.
     pub fn put_rebuilt(
         &self,
         rebuilt: &[RebuiltShards],

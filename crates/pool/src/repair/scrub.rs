@@ -137,9 +137,7 @@ impl Repairer<'_> {
     /// Looks at all objects (rot, missing shards, manifests that are missing or old) and at all
     /// files of all nodes (leftovers). What is damaged is remembered in the index, for the next
     /// repair, and reported to `queue`. The index must be fresh.
-    ///
-    /// # Errors
-    /// The index; errors of nodes are findings.
+    /// Errors: the index; errors of nodes are findings.
     pub fn scrub(
         &self,
         index: &Index,

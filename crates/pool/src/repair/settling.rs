@@ -11,9 +11,7 @@ impl Repairer<'_> {
     /// Settles the map if a survey found that no manifest is missing anywhere: from then on only
     /// the homes of now are asked. The index is the one that was surveyed by. `None`: it was
     /// settled, or it cannot be yet.
-    ///
-    /// # Errors
-    /// As [`Membership::change`](crate::Membership::change); a node that cannot be written.
+    /// Errors: as [`Membership::change`](crate::Membership::change); a node that cannot be written.
     pub fn settle(
         &self,
         status: &PoolStatus,

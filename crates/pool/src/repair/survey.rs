@@ -141,9 +141,7 @@ const MOST_UNKNOWN: usize = 100_000;
 impl Repairer<'_> {
     /// Surveys the pool and fills the queue with what a repair should do, the most endangered
     /// first. The index must be fresh. `queue` bounds what is remembered of damaged objects.
-    ///
-    /// # Errors
-    /// The index; a node that fails while it is listed counts as unavailable.
+    /// Errors: the index; a node that fails while it is listed counts as unavailable.
     pub fn survey(
         &self,
         index: &Index,

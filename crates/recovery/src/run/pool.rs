@@ -122,11 +122,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl PoolRecovery<'_> {
     /// Repairs what is damaged, the most endangered first, and with `stay` goes on watching.
-    ///
-    /// # Errors
-    /// No such strategy or node; another one recovers the pool ([`NetError::Taken`]); the pool
-    /// cannot be opened at all; the index. An object that
-    /// cannot be repaired is in the report, and the others are.
+    /// Errors: no such strategy or node; another one recovers the pool ([`NetError::Taken`]); the
+    /// pool cannot be opened at all; the index. An object that cannot be repaired is in the report,
+    /// and the others are.
     pub fn run(&self) -> Result<PoolRecovered> {
         let start = self.network.now();
         let rules = Rules::new(&self.options.strategy, self.options.seed);

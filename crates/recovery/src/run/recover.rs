@@ -49,9 +49,7 @@ pub trait RepairWatcher {
 
 impl PlacedRepair<'_> {
     /// Does it; `task` names the first attempt. What is put in place has its recorded digest.
-    ///
-    /// # Errors
-    /// No plan is left: too few chunks can be read, or an agent that gets a shard fails.
+    /// Errors: no plan is left: too few chunks can be read, or an agent that gets a shard fails.
     pub fn run(
         &self,
         network: &Network,

@@ -15,9 +15,7 @@ const WINDOW_BYTES: u64 = 1 << 20;
 /// Reads an assignment, opens its shards, compiles its DAGs, and does what it says to the end; but
 /// no more than `steps` effects, and no windows of more than a mebibyte. Gives whether it came to
 /// its end: then the shards that it rebuilds are in place.
-///
-/// # Errors
-/// The error is that of an agent for the same assignment.
+/// Errors: the error is that of an agent for the same assignment.
 pub fn alone(bytes: &[u8], place: Arc<dyn Backend>, steps: usize) -> Result<bool> {
     let spec = Arc::new(Assignment::decode(bytes)?);
     let sub_chunks: u64 = spec.pieces.iter().map(|piece| u64::from(piece.sub_chunks)).sum();

@@ -71,10 +71,8 @@ impl Cluster {
 
     /// Runs programs, each as one client, to their ends; gives the virtual time. Pools that a
     /// program opens must have its [`Client::sequence`].
-    ///
-    /// # Errors
-    /// The number of the first client whose program panicked (its message went to stderr), as
-    /// all do when the cluster stands still for ever.
+    /// Errors: the number of the first client whose program panicked (its message went to stderr),
+    /// as all do when the cluster stands still for ever.
     pub fn run(&self, programs: Vec<Program<'_>>) -> Result<Duration, usize> {
         {
             let mut world = self.shared.world();

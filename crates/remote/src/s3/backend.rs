@@ -41,9 +41,8 @@ struct Shared {
 
 impl BucketBackend {
     /// A place as a user writes it. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// [`StoreError::BadPlace`]: it is not written as it should be, or there are no credentials.
+    /// Errors: [`StoreError::BadPlace`]: it is not written as it should be, or there are no
+    /// credentials.
     pub fn open(place: &Location<'_>) -> Result<BucketBackend> {
         let found = Place::of(place)?;
         let access = access(&found).map_err(|why| place.bad(&why))?;
@@ -51,9 +50,7 @@ impl BucketBackend {
     }
 
     /// As [`BucketBackend::open`], with these credentials: a key's id and its secret.
-    ///
-    /// # Errors
-    /// [`StoreError::BadPlace`]: it is not written as it should be.
+    /// Errors: [`StoreError::BadPlace`]: it is not written as it should be.
     pub fn with_credentials(
         place: &Location<'_>,
         key: &str,

@@ -313,9 +313,7 @@ impl DirectReader {
 
 /// Opens a file or a block device by its path, to read from it past the page cache: for measuring
 /// it. Nothing is written.
-///
-/// # Errors
-/// [`StoreError::Io`] when it cannot be opened, or has no direct reads.
+/// Errors: [`StoreError::Io`] when it cannot be opened, or has no direct reads.
 pub fn open_device(path: &Path, together: bool) -> Result<Box<dyn ReadAt>> {
     let (place, name) = (path.display().to_string(), String::new());
     let fail = |error| StoreError::io(Operation::Open, &place, "", error);

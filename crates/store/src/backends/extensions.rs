@@ -35,10 +35,8 @@ pub trait Objects: Backend {
     /// Begins a file that appears under its name whole and durable, or not at all: the form of
     /// writing that every place has, object stores included. Without this extension it is a part
     /// that is appended to, synced and renamed.
-    ///
-    /// # Errors
-    /// [`StoreError::Incapable`](crate::StoreError::Incapable) before anything is written, and
-    /// those of [`Backend::append`].
+    /// Errors: [`StoreError::Incapable`](crate::StoreError::Incapable) before anything is written,
+    /// and those of [`Backend::append`].
     fn create<'a>(&'a self, file: &NewFile<'_>) -> Result<Box<dyn Upload + 'a>>;
 
     /// Begins a file that is written from its start to its end, and never continued:
@@ -50,9 +48,7 @@ pub trait Objects: Backend {
     /// Makes a copy of a file under another name, replacing what has it, atomically; durable when
     /// it returns. The bytes do not leave the place. Needs
     /// [`Copy`](super::Capability::Copy).
-    ///
-    /// # Errors
-    /// [`StoreError::Incapable`](crate::StoreError::Incapable), the place.
+    /// Errors: [`StoreError::Incapable`](crate::StoreError::Incapable), the place.
     fn copy(&self, from: &str, to: &str) -> Result<()>;
 }
 
@@ -62,9 +58,7 @@ pub trait CreateNew {
     /// [`is_exists`](crate::StoreError::is_exists). Of several at once one succeeds. For
     /// [`Objects::create`] in places that have
     /// [`CreateIfAbsent`](super::Capability::CreateIfAbsent).
-    ///
-    /// # Errors
-    /// As [`Backend::rename`]; there is a file of that name.
+    /// Errors: as [`Backend::rename`]; there is a file of that name.
     fn rename_new(&self, from: &str, to: &str) -> Result<()>;
 }
 
@@ -107,10 +101,8 @@ pub trait BatchFiles: Backend {
 pub trait Locks {
     /// Keeps other writers out of the place until the lock is dropped (or its process dies).
     /// If another one holds it, waits for it, or gives `None` at once.
-    ///
-    /// # Errors
-    /// [`StoreError::Incapable`](crate::StoreError::Incapable) where the place has no locks: no
-    /// lock is granted that locks nothing.
+    /// Errors: [`StoreError::Incapable`](crate::StoreError::Incapable) where the place has no
+    /// locks: no lock is granted that locks nothing.
     fn lock(&self, wait: bool) -> Result<Option<WriteLock>>;
 
     /// Asks for the lock as [`Locks::lock`] without waiting does, where the answer takes a while:
@@ -147,19 +139,15 @@ pub trait Logs {
     /// Makes a log: a new file of `size` zero bytes that its one writer, and nobody else, writes in
     /// place. Its name is durable when this returns. Where there is a file of that name, the error
     /// is [`is_exists`](crate::StoreError::is_exists). Needs [`Log`](super::Capability::Log).
-    ///
-    /// # Errors
-    /// There is a file of that name; the place.
+    /// Errors: there is a file of that name; the place.
     fn create_log(&self, name: &str, size: u64) -> Result<Box<dyn LogFile>>;
 
     /// Takes a log from its writer: it is called `to` from now on, durably, and no
     /// [`LogFile::sync`] of its writer succeeds any more. So a reader sees all that was ever
     /// synced. A log that is called `to` already stays as it is. Needs
     /// [`Log`](super::Capability::Log).
-    ///
-    /// # Errors
-    /// [`is_in_use`](crate::StoreError::is_in_use): its writer lives, and `force` is not set.
-    /// [`is_not_found`](crate::StoreError::is_not_found): there is none of either name.
+    /// Errors: [`is_in_use`](crate::StoreError::is_in_use): its writer lives, and `force` is not
+    /// set. [`is_not_found`](crate::StoreError::is_not_found): there is none of either name.
     fn close_log(&self, name: &str, to: &str, force: bool) -> Result<()>;
 }
 
@@ -170,11 +158,9 @@ pub trait Locality {
 
     /// Copies a file to a new name, its bytes where this place's belong, and reads the copy back.
     /// With a rename, under the place's lock, it takes the place of the one that was moved away.
-    ///
-    /// # Errors
-    /// [`StoreError::Incapable`](crate::StoreError::Incapable): no server of this place moves
-    /// files. The bytes cannot be read, or not be written there. The file of the new name then is
-    /// of no use.
+    /// Errors: [`StoreError::Incapable`](crate::StoreError::Incapable): no server of this place
+    /// moves files. The bytes cannot be read, or not be written there. The file of the new name
+    /// then is of no use.
     fn copy_local(&self, from: &str, to: &str) -> Result<()>;
 }
 

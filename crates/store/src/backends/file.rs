@@ -88,9 +88,7 @@ impl Drop for Made {
 
 impl FileBackend {
     /// Opens an existing folder.
-    ///
-    /// # Errors
-    /// [`StoreError::Io`] when it is absent, is no folder, or cannot be read.
+    /// Errors: [`StoreError::Io`] when it is absent, is no folder, or cannot be read.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref().to_path_buf();
         let place = folder.display().to_string();
@@ -100,9 +98,7 @@ impl FileBackend {
     }
 
     /// A folder that need not be there: see [`Absent::CreateWhenWritten`].
-    ///
-    /// # Errors
-    /// [`StoreError::Io`] when it is something else than a folder.
+    /// Errors: [`StoreError::Io`] when it is something else than a folder.
     pub fn lazy(folder: impl AsRef<Path>) -> Result<Self> {
         let folder = folder.as_ref().to_path_buf();
         if fs::metadata(&folder).is_ok_and(|found| !found.is_dir()) {

@@ -22,16 +22,13 @@ pub trait LogFile: Send {
     }
 
     /// Writes bytes at an offset; all of them must lie within the log.
-    ///
-    /// # Errors
-    /// [`StoreError::Truncated`](crate::StoreError::Truncated) past the end; what the place says.
+    /// Errors: [`StoreError::Truncated`](crate::StoreError::Truncated) past the end; what the place
+    /// says.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> Result<()>;
 
     /// Makes all that was written durable, and makes sure that the log is still this writer's: what
     /// was written before a sync that succeeds is read by everybody who closes the log later.
-    ///
-    /// # Errors
-    /// [`StoreError::is_fenced`](crate::StoreError::is_fenced): somebody closed it. An error here
-    /// is final.
+    /// Errors: [`StoreError::is_fenced`](crate::StoreError::is_fenced): somebody closed it. An
+    /// error here is final.
     fn sync(&mut self) -> Result<()>;
 }

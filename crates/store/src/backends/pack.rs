@@ -83,9 +83,7 @@ pub fn write(files: &[(&str, &[u8])], out: &mut impl io::Write) -> io::Result<()
 
 /// Offset and length of a stem's bytes in a file of `len` bytes, which `read` reads; `None`: that
 /// is no pack file, and the file of this name is all of it.
-///
-/// # Errors
-/// It is a pack file and damaged, or has no file of that stem; those of `read`.
+/// Errors: it is a pack file and damaged, or has no file of that stem; those of `read`.
 pub fn find(
     stem: &str,
     len: u64,

@@ -40,10 +40,8 @@ impl<'a> Location<'a> {
     }
 
     /// The folder or file of this machine that is meant.
-    ///
-    /// # Errors
-    /// [`StoreError::UnknownScheme`] where it is not on this machine, [`StoreError::BadPlace`]
-    /// where nothing is named.
+    /// Errors: [`StoreError::UnknownScheme`] where it is not on this machine,
+    /// [`StoreError::BadPlace`] where nothing is named.
     pub fn local(&self) -> Result<&'a Path> {
         if self.scheme != FOLDER {
             return Err(self.unknown(&[FOLDER_EXAMPLE]));
@@ -103,16 +101,13 @@ pub trait BackendKind: Sync {
     fn about(&self) -> &'static str;
 
     /// Opens a place with one of its schemes.
-    ///
-    /// # Errors
-    /// [`StoreError::BadPlace`] for what cannot be such a place; those of the place itself.
+    /// Errors: [`StoreError::BadPlace`] for what cannot be such a place; those of the place itself.
     fn open(&self, place: &Location<'_>, opening: Opening) -> Result<Arc<dyn Backend>>;
 }
 
 /// Opens a place by the row of its scheme.
-///
-/// # Errors
-/// [`StoreError::UnknownScheme`], which lists the known ones; those of [`BackendKind::open`].
+/// Errors: [`StoreError::UnknownScheme`], which lists the known ones; those of
+/// [`BackendKind::open`].
 pub fn open_place(
     kinds: &[&dyn BackendKind],
     place: &Path,

@@ -52,10 +52,8 @@ impl StagedBackend {
     /// dropped an object ([`SERVED_BY`]) says so to those who would write there directly. `who` is
     /// for them to read, `id` is kept where the folder is new. What `forgotten` names is removed
     /// from the folder: hints that hold only as long as nobody else writes.
-    ///
-    /// # Errors
-    /// [`StoreError::BadPlace`]: somebody else serves it, and it is not to be taken over; the
-    /// folder is of another place, or in use. Both places.
+    /// Errors: [`StoreError::BadPlace`]: somebody else serves it, and it is not to be taken over;
+    /// the folder is of another place, or in use. Both places.
     pub fn serve(
         store: Arc<dyn Backend>,
         parts: Arc<dyn Backend>,

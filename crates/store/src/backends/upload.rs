@@ -41,9 +41,7 @@ impl<'a> NewFile<'a> {
 /// nothing behind, but for what a crash or a broken connection keeps from being removed.
 pub trait Upload: Send {
     /// Adds bytes at the end.
-    ///
-    /// # Errors
-    /// As [`Append::append`]; what was written is then of no more use.
+    /// Errors: as [`Append::append`]; what was written is then of no more use.
     fn write(&mut self, bytes: &[u8]) -> Result<()>;
 
     /// Makes all bytes so far durable, so that only the name is left to do; nothing may be written
@@ -52,10 +50,8 @@ pub trait Upload: Send {
     fn sync(&mut self) -> Result<()>;
 
     /// Gives the file its name: from now on it is there, whole and durable.
-    ///
-    /// # Errors
-    /// It is not there, and what was there before still is; except where a connection broke in
-    /// between, when either may be so.
+    /// Errors: it is not there, and what was there before still is; except where a connection broke
+    /// in between, when either may be so.
     fn complete(self: Box<Self>) -> Result<()>;
 }
 

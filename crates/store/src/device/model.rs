@@ -94,9 +94,7 @@ impl DeviceModel {
     }
 
     /// Returns whether its numbers can be reckoned with; says what is wrong if not.
-    ///
-    /// # Errors
-    /// A version that is not known, a number that is no cost.
+    /// Errors: a version that is not known, a number that is no cost.
     pub fn check(&self) -> Result<(), String> {
         if !(1..=Self::VERSION).contains(&self.version) {
             let (version, known) = (self.version, Self::VERSION);

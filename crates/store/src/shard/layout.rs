@@ -41,9 +41,7 @@ pub struct Layout {
 impl Layout {
     /// Geometry of an object of `size` bytes; with `None` (not known yet) every stripe counts as
     /// full and [`Layout::stripes`] is the most that the format can hold. `sums` are in the tables.
-    ///
-    /// # Errors
-    /// [`StoreError::BadField`] when a number is outside the limits of the format.
+    /// Errors: [`StoreError::BadField`] when a number is outside the limits of the format.
     pub fn new(
         k: u16,
         alpha: u32,

@@ -86,10 +86,8 @@ impl std::fmt::Debug for ShardReader {
 
 impl ShardReader {
     /// Opens a shard whose header or trailer is intact; [`ShardReader::state`] says which.
-    ///
-    /// # Errors
-    /// [`StoreError::NotAShard`] for other files, [`StoreError::Damaged`] when both ends are bad
-    /// or contradict each other, [`StoreError::Version`] for a later format.
+    /// Errors: [`StoreError::NotAShard`] for other files, [`StoreError::Damaged`] when both ends
+    /// are bad or contradict each other, [`StoreError::Version`] for a later format.
     pub fn open(backend: &dyn Backend, name: &str) -> Result<Self> {
         let file = backend.open(name)?;
         let place = backend.place();
@@ -202,9 +200,7 @@ impl ShardReader {
     }
 
     /// Gives a shard that lost its trailer the object's size, as known from its siblings.
-    ///
-    /// # Errors
-    /// [`StoreError::Misuse`] when the shard knows another size.
+    /// Errors: [`StoreError::Misuse`] when the shard knows another size.
     pub fn with_size(&mut self, size: u64) -> Result<()> {
         if let Some(known) = self.size().filter(|&known| known != size) {
             return Err(self.misuse("with_size", format!("the size is {known}, not {size}")));
@@ -220,10 +216,8 @@ impl ShardReader {
     ///
     /// `buf` must have room for exactly these sub-chunks. The segment's checksum table is read
     /// first, once, and kept for later calls.
-    ///
-    /// # Errors
-    /// [`StoreError::BadSubChunks`] names all bad ones among those read; `buf` then holds what
-    /// the disk gave. Other errors leave `buf` undefined.
+    /// Errors: [`StoreError::BadSubChunks`] names all bad ones among those read; `buf` then holds
+    /// what the disk gave. Other errors leave `buf` undefined.
     pub fn read_runs(&self, stripe: u64, runs: &[Range<u32>], buf: &mut [u8]) -> Result<ReadCost> {
         self.check_stripe("read_runs", stripe)?;
         let sub_len = self.layout.sub_len(stripe);
@@ -274,9 +268,7 @@ impl ShardReader {
     /// Reads ranges of the file as they are, one after the other into `bytes`, all submitted
     /// together. Ranges may reach past the end of the file, where the bytes stay as they were.
     /// Whatever is used of the bytes must pass [`ShardReader::check_runs`].
-    ///
-    /// # Errors
-    /// The disk's error; `bytes` are then undefined.
+    /// Errors: the disk's error; `bytes` are then undefined.
     pub fn read_unchecked(&self, ranges: &[Range<u64>], bytes: &mut [u8]) -> Result<()> {
         read_ranges(&*self.file, ranges, bytes)
     }
@@ -396,9 +388,7 @@ impl ShardReader {
 }
 
 /// The digest of a shard, computed from its (verified) tables, to compare with the recorded one.
-///
-/// # Errors
-/// As [`ShardReader::sums`]; the first bad table ends it.
+/// Errors: as [`ShardReader::sums`]; the first bad table ends it.
 pub fn digest_of(reader: &ShardReader) -> Result<Digest> {
     if reader.size().is_none() {
         reader.check_stripe("digest_of", 0)?;

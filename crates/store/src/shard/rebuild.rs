@@ -13,9 +13,7 @@ impl ShardWriter {
     /// Completes a rebuilt shard: its digest must be the one among `digests` (of all n shards, by
     /// index), also when it is [read back](read_back). A part that is not what was recorded is
     /// removed, since whoever went on from it would get the same again.
-    ///
-    /// # Errors
-    /// [`StoreError::Mismatch`]; as [`ShardWriter::finish`].
+    /// Errors: [`StoreError::Mismatch`]; as [`ShardWriter::finish`].
     pub fn finish_rebuilt(
         mut self,
         backend: &dyn Backend,
@@ -43,9 +41,7 @@ impl ShardWriter {
 
 /// Checks that a complete part is returned by its place as a shard with this digest. Header,
 /// trailer and all checksum tables are read, not the chunks: those are a scrub's.
-///
-/// # Errors
-/// [`StoreError::Mismatch`]; I/O errors.
+/// Errors: [`StoreError::Mismatch`]; I/O errors.
 pub fn read_back(backend: &dyn Backend, part: &str, digest: &Digest) -> Result<()> {
     // Without size or trailer it may still be readable, but it is not what was written.
     let whole = |reader: &ShardReader| reader.state() == ShardState::Complete;

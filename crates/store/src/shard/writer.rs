@@ -49,9 +49,7 @@ impl std::fmt::Debug for ShardWriter {
 
 impl ShardWriter {
     /// Starts a new shard under `name`, over whatever was there: writes the header.
-    ///
-    /// # Errors
-    /// [`StoreError::BadField`] when `info` is outside the format's limits; I/O errors.
+    /// Errors: [`StoreError::BadField`] when `info` is outside the format's limits; I/O errors.
     pub fn create(backend: &dyn Backend, name: &str, info: &ShardInfo) -> Result<Self> {
         info.check()?;
         let mut file = backend.write_once(name)?;
@@ -74,9 +72,8 @@ impl ShardWriter {
 
     /// Opens a part to append stripe `first` to it: 0 starts anew, more goes on behind segments
     /// whose data a call of [`valid_segments`] has just verified; here only their tables are.
-    ///
-    /// # Errors
-    /// [`StoreError::Misuse`] when the part does not have `first` stripes (any more); I/O errors.
+    /// Errors: [`StoreError::Misuse`] when the part does not have `first` stripes (any more); I/O
+    /// errors.
     pub fn at(backend: &dyn Backend, name: &str, info: &ShardInfo, first: u64) -> Result<Self> {
         let writer = match first {
             0 => Self::create(backend, name, info)?,
@@ -203,10 +200,8 @@ impl ShardWriter {
 
     /// Writes the trailer with the object's size and the digests of all n shards in order of
     /// index, and makes the whole shard durable.
-    ///
-    /// # Errors
-    /// [`StoreError::Misuse`] when the size does not fit the chunks written, or the digests are
-    /// not n or disagree about this shard.
+    /// Errors: [`StoreError::Misuse`] when the size does not fit the chunks written, or the digests
+    /// are not n or disagree about this shard.
     pub fn finish(mut self, size: u64, digests: &[Digest]) -> Result<()> {
         let own = self.seal()?;
         let all_fit = digests.iter().all(|digest| digest.kind() == self.info.sums);
@@ -292,9 +287,7 @@ impl ShardWriter {
 /// Reads everything it counts. Segments are whole when they have all their stripes at full
 /// length; a shorter last one never counts. A place without [`Capability::Append`] keeps none:
 /// nothing can be added to what is there.
-///
-/// # Errors
-/// When the file exists and cannot be opened. Unreadable data only ends the count.
+/// Errors: when the file exists and cannot be opened. Unreadable data only ends the count.
 pub fn valid_segments(backend: &dyn Backend, name: &str, info: &ShardInfo) -> Result<u64> {
     info.check()?;
     if !backend.capabilities().has(Capability::Append) {

@@ -16,9 +16,7 @@ use crate::shards::set::{ShardSet, discover};
 /// many nodes as there are shards then, or more. The new shards are complete, durable, and read
 /// back before the first of them takes its place; a crash leaves the old ones or the new ones.
 /// Returns also how many chunk bytes were read; `None`: it has the code already.
-///
-/// # Errors
-/// As [`crate::decode`] and [`crate::encode`]; [`PoolError::Usage`] for too few nodes;
+/// Errors: as [`crate::decode`] and [`crate::encode`]; [`PoolError::Usage`] for too few nodes;
 /// [`PoolError::Changed`]: the object was encoded anew meanwhile. Nothing is then changed.
 pub fn recode(
     set: &ShardSet,

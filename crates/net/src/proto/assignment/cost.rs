@@ -34,9 +34,7 @@ pub(crate) struct Cost {
 
 impl Cost {
     /// The cost of an assignment whose single numbers are within their limits.
-    ///
-    /// # Errors
-    /// It takes more than any node gives, or its matrices are none.
+    /// Errors: it takes more than any node gives, or its matrices are none.
     pub fn of(assignment: &Assignment, layout: &Layout) -> Result<Cost> {
         let geometry = &assignment.geometry;
         let slice = u64::from(assignment.slice.min(geometry.sub_chunk));

@@ -24,9 +24,7 @@ impl Claims {
     /// Takes the pool's name at the agents where it is not held (any more), in the order of nodes,
     /// so that of two who begin at once one comes first. Agents that do not answer, or know no
     /// names, are left out.
-    ///
-    /// # Errors
-    /// [`NetError::Taken`]: another coordinator has it.
+    /// Errors: [`NetError::Taken`]: another coordinator has it.
     pub fn take(&self, network: &Network, pool: &Pool, by: &str) -> Result<()> {
         let mut held = locked(&self.held);
         held.retain(|_, claim| !claim.has_ended());
