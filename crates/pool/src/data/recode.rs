@@ -108,18 +108,10 @@ pub struct RecodeReport {
 struct Job {
     manifest: Manifest,
     class: Class,
-    /// The code that it has.
-    from: String,
-    degraded: bool,
-    moved: Moved,
-    planned: Moved,
-    bound: Moved,
     /// Bytes of all new chunks of the stripes that nodes can write.
     common: u64,
-    in_place: bool,
-    client: Moved,
-    sent: u64,
-    why_not: Option<String>,
+    /// Its share of the report.
+    done: RecodeReport,
 }
 
 impl ObjectWriter<'_> {
@@ -344,17 +336,18 @@ impl ObjectWriter<'_> {
             // Its shards are those of a put: the commit may yet become the one that counts.
             Ok(Some(Err(error @ PoolError::UnderReplicated { .. }))) => return Some(Err(error)),
             Ok(Some(Err(error))) | Err(error) => {
-                job.why_not = Some(error.to_string());
+                job.done.not_in_place = Some(error.to_string());
                 return None;
             }
             Ok(None) => return None,
         }
         let moved = rewrite.in_place.map(|kept| kept.moved.into_inner());
         let moved = moved.and_then(std::result::Result::ok).unwrap_or_default();
-        let (here, written) = (source.bytes_read, job.planned.written);
-        job.client = Moved { read: here, written: written.saturating_sub(job.common) };
-        job.moved = Moved { read: here + moved.read, written: job.client.written + moved.written };
-        (job.in_place, job.sent) = (true, moved.sent);
+        let (here, done) = (source.bytes_read, &mut job.done);
+        let written = done.planned.written.saturating_sub(job.common);
+        done.client = Moved { read: here, written };
+        done.moved = Moved { read: here + moved.read, written: written + moved.written };
+        (done.in_place, done.sent) = (1, moved.sent);
         settings.observer.advance(job.manifest.size.saturating_sub(here));
         Some(Ok(true))
     }
@@ -426,26 +419,13 @@ impl ObjectWriter<'_> {
         };
         let parity = manifest.size.saturating_mul(shape.m as u64).div_ceil(shape.k as u64);
         let bound = Moved { read: manifest.size, written: parity };
-        let from = self.map.codec(&placed.spec)?.spec().to_string();
+        let from = BTreeMap::from([(self.map.codec(&placed.spec)?.spec().to_string(), 1)]);
         let segments = old.and_then(|old| common_segments(&old, placed.k, (k, alpha, sub_chunk)));
         let chunk = u64::from(alpha) * u64::from(sub_chunk);
         let common = segments.map_or(0, |(_, stripes)| stripes * chunk * shape.n() as u64);
-        let (moved, client, why_not) = (Moved::default(), Moved::default(), None);
-        let (degraded, in_place, sent) = (false, false, 0);
-        Ok(Some(Job {
-            manifest,
-            class,
-            from,
-            degraded,
-            moved,
-            planned,
-            bound,
-            common,
-            in_place,
-            client,
-            sent,
-            why_not,
-        }))
+        let bytes = manifest.size;
+        let done = RecodeReport { from, planned, bound, bytes, ..RecodeReport::default() };
+        Ok(Some(Job { manifest, class, common, done }))
     }
 
     fn ended(
@@ -457,9 +437,10 @@ impl ObjectWriter<'_> {
         match put {
             Ok(put) => {
                 let (n, missing) = (put.nodes.len() as u64, put.missing.len() as u64);
-                let written = job.planned.written / n.max(1) * (n - missing);
-                (job.degraded, job.moved) = (degraded, Moved { read, written });
-                job.client = job.moved;
+                let written = job.done.planned.written / n.max(1) * (n - missing);
+                job.done.degraded = u64::from(degraded);
+                job.done.moved = Moved { read, written };
+                job.done.client = job.done.moved;
                 Ok(Some(job))
             }
             Err(PoolError::Conflict { .. }) => Ok(None),
@@ -479,18 +460,20 @@ impl ObjectWriter<'_> {
 impl RecodeReport {
     fn count(&mut self, name: &str, end: Result<Option<Job>>) {
         match end {
-            Ok(Some(done)) => {
+            Ok(Some(Job { done, .. })) => {
                 self.recoded += 1;
-                self.bytes += done.manifest.size;
-                self.degraded += u64::from(done.degraded);
-                *self.from.entry(done.from).or_default() += 1;
+                self.bytes += done.bytes;
+                self.degraded += done.degraded;
+                done.from
+                    .into_iter()
+                    .for_each(|(code, _)| *self.from.entry(code).or_default() += 1);
                 self.moved.add(done.moved);
                 self.planned.add(done.planned);
                 self.bound.add(done.bound);
                 self.client.add(done.client);
-                self.in_place += u64::from(done.in_place);
+                self.in_place += done.in_place;
                 self.sent += done.sent;
-                self.not_in_place = done.why_not.or(self.not_in_place.take());
+                self.not_in_place = done.not_in_place.or(self.not_in_place.take());
             }
             Ok(None) => self.changed += 1,
             Err(error) => {
