@@ -52,7 +52,7 @@ pub trait Chunks: Sync {
         None
     }
 
-    /// Waits for chunks whose nodes have not answered yet; false where there are none.
+    /// Waits for one more of the chunks whose nodes have not answered yet; false: there is none.
     fn wait_for_late(&self) -> bool {
         false
     }

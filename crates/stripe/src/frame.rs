@@ -143,6 +143,8 @@ pub(crate) struct Hedged {
     pub ends: (Sender<Arrived>, Receiver<Arrived>),
     /// Chunks whose reads are late.
     pub late: Vec<usize>,
+    /// A chunk is made of others, as its node is slow.
+    pub around: bool,
     /// Chunks that are wanted whole: with the last one of them nothing else is waited for.
     pub goal: Vec<usize>,
     /// All reads are waited for: without the late ones the stripe cannot be rebuilt.
@@ -152,7 +154,7 @@ pub(crate) struct Hedged {
 impl Default for Hedged {
     fn default() -> Hedged {
         let (late, goal) = (Vec::new(), Vec::new());
-        Hedged { ends: unbounded(), late, goal, patient: false }
+        Hedged { ends: unbounded(), late, around: false, goal, patient: false }
     }
 }
 

@@ -1,13 +1,14 @@
 //! Reads that can be left behind: threads that end them, and the clock of [`Pace`].
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
-use crate::pace::{HedgeCounts, Pace};
+use crate::pace::{HedgeCounts, Pace, Purpose};
 use crate::rounds::threads;
 
 /// Reads under way at most: beyond that each is done by the thread that wants it, and waited for.
@@ -47,17 +48,34 @@ impl Hedge {
 
     /// Returns whether a node is better not asked now.
     pub fn is_left_out(&self, node: &str) -> bool {
-        self.pace().is_left_out(node, self.now())
+        self.pace().is_left_out(node)
+    }
+
+    /// Asks whether a read is planned around; see [`Pace::avoid`].
+    pub(crate) fn avoid(&self, node: &str, bytes: u64) -> bool {
+        self.pace().avoid(node, bytes)
+    }
+
+    /// Reads a slow node once more, if that is due; nothing waits for it.
+    pub fn probe(
+        self: &Arc<Self>,
+        (node, bytes): (&str, u64),
+        read: impl FnOnce() + Send + 'static,
+    ) {
+        let is_due = self.pace().probe(node, bytes, self.now());
+        if is_due {
+            self.begin((node, bytes), Purpose::Probe, read);
+        }
     }
 
     /// Begins a read of so many bytes of a node, on a thread of its own; see [`Pace::begin`].
     pub(crate) fn begin(
         self: &Arc<Self>,
         (node, bytes): (&str, u64),
-        instead: bool,
+        purpose: Purpose,
         read: impl FnOnce() + Send + 'static,
     ) -> u64 {
-        let number = self.pace().begin(node, bytes, instead, self.now());
+        let number = self.pace().begin(node, bytes, purpose, self.now());
         let ended = Ended(Arc::clone(self), number);
         let under_way = self.threads.fetch_add(1, Ordering::Relaxed);
         let (give, take) = bounded(1);
@@ -117,38 +135,85 @@ impl Hedge {
     ) -> Vec<Option<R>> {
         let mut results: Vec<Option<R>> = jobs.iter().map(|_| None).collect();
         let jobs = jobs.into_iter().enumerate();
-        let (mut later, mut now): (Vec<_>, Vec<_>) =
+        let (mut later, now): (Vec<_>, Vec<_>) =
             jobs.partition(|(_, (node, _))| self.is_left_out(node));
+        let mut race = Race::new(self);
+        let begin = |race: &mut Race<R>, (at, (node, job)): (usize, (String, Job<R>))| {
+            race.begin(at, &node, Purpose::Wanted, job);
+        };
+        now.into_iter().for_each(|job| begin(&mut race, job));
         loop {
-            let begun = Instant::now();
-            let (of, (tell, coming)) = (now.len(), unbounded());
-            let begin = |(at, (node, job)): (usize, (String, Job<R>))| {
-                let tell = tell.clone();
-                let send = move || drop(tell.send((at, job())));
-                (at, self.begin((&node, 0), false, send))
-            };
-            let mut left: Vec<(usize, u64)> = now.drain(..).map(begin).collect();
-            // Then it is seen when a job ends by a panic.
-            drop(tell);
-            while !left.is_empty() {
-                let numbers: Vec<u64> = left.iter().map(|(_, number)| *number).collect();
-                let deadline = begun + self.pace().patience(0);
-                let one = match coming.recv_deadline(deadline) {
-                    Err(RecvTimeoutError::Timeout) if enough(&results) => {
-                        self.wait(&coming, (begun, 0), (&numbers, of))
-                    }
-                    Err(RecvTimeoutError::Timeout) => coming.recv().ok(),
-                    end => end.ok(),
-                };
-                let Some((at, result)) = one else { break };
+            while let Some((at, result)) = race.next(!later.is_empty() || enough(&results)) {
                 results[at] = Some(result);
-                left.retain(|(of, _)| *of != at);
             }
             if later.is_empty() || enough(&results) {
+                for (_, (node, job)) in later {
+                    self.probe((&node, 0), || drop(job()));
+                }
                 return results;
             }
-            std::mem::swap(&mut now, &mut later);
+            later.drain(..).for_each(|job| begin(&mut race, job));
         }
+    }
+}
+
+/// Jobs on nodes whose results are taken as they come.
+#[derive(Debug)]
+pub struct Race<R> {
+    hedge: Arc<Hedge>,
+    tell: Sender<(usize, Option<R>)>,
+    coming: Receiver<(usize, Option<R>)>,
+    pending: Vec<(usize, u64)>,
+    count: usize,
+    begun: Instant,
+}
+
+impl<R: Send + 'static> Race<R> {
+    /// A race without jobs.
+    pub fn new(hedge: &Arc<Hedge>) -> Race<R> {
+        let (tell, coming) = unbounded();
+        let (hedge, pending, count) = (Arc::clone(hedge), Vec::new(), 0);
+        Race { hedge, tell, coming, pending, count, begun: Instant::now() }
+    }
+
+    /// Begins a job on a node, named by a number.
+    pub fn begin(
+        &mut self,
+        job: usize,
+        node: &str,
+        purpose: Purpose,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) {
+        let tell = self.tell.clone();
+        let run = move || {
+            let end = catch_unwind(AssertUnwindSafe(work)).ok();
+            // The race may be over.
+            let _ = tell.send((job, end));
+        };
+        self.pending.push((job, self.hedge.begin((node, 0), purpose, run)));
+        (self.count, self.begun) = (self.count + 1, Instant::now());
+    }
+
+    /// Returns whether all jobs have ended.
+    pub fn is_over(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Waits for the next result. `None`: all jobs have ended, or, where the results so far are
+    /// `enough`, those that are left are late.
+    pub fn next(&mut self, enough: bool) -> Option<(usize, R)> {
+        while !self.pending.is_empty() {
+            let numbers: Vec<u64> = self.pending.iter().map(|(_, number)| *number).collect();
+            let end = match enough {
+                true => self.hedge.wait(&self.coming, (self.begun, 0), (&numbers, self.count))?,
+                false => self.coming.recv().ok()?,
+            };
+            self.pending.retain(|(job, _)| *job != end.0);
+            if let (job, Some(result)) = end {
+                return Some((job, result));
+            }
+        }
+        None
     }
 }
 

@@ -58,9 +58,9 @@ pub use buffers::Buffers;
 pub use choice::ReadsReport;
 pub use error::{ErrorKind, PoolError, Result};
 pub use geometry::default_sub_chunk;
-pub use hedge::Hedge;
+pub use hedge::{Hedge, Race};
 pub use node::Node;
-pub use pace::HedgeCounts;
+pub use pace::{HedgeCounts, Purpose};
 pub use report::{
     Condition, Damage, DecodeReport, Depth, EncodeReport, MAX_DAMAGE_ENTRIES, Moved, NodeLoad,
     RepairReport, SetReport, ShardPlace, ShardReport, VerifyReport,

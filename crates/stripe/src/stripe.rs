@@ -11,6 +11,7 @@ use kiln_code::{CodeError, Codec, RepairPlan};
 use kiln_store::{ShardReader, StoreError};
 
 use crate::frame::{Arrived, Buffer, Frame, Hedged, Held};
+use crate::pace::Purpose;
 use crate::{
     PoolError, ReadsReport, Result, Settings, chunks::Chunks, hedge::Hedge, pipeline,
     read_ahead::ReadAhead, rounds, sequence::Sequence,
@@ -109,15 +110,37 @@ impl<'a> StripeReader<'a> {
         !hedged.patient && (hedged.late.contains(&chunk) || hedge.is_left_out(&node()))
     }
 
-    /// Waits from now on for all reads of a stripe that cannot be had without slow nodes; false
-    /// where that changes nothing.
+    /// Returns whether runs that are wanted of a chunk are made of others: its node is slow, and
+    /// these may be read. It is probed now and then.
+    fn avoids(
+        &self,
+        (chunk, stripe): (usize, u64),
+        runs: &[Range<u32>],
+        frame: &mut Frame,
+    ) -> bool {
+        let (Some(hedge), Some(hedged)) = (self.hedge, &mut frame.hedged) else { return false };
+        let node = self.chunks.node_name(chunk);
+        if hedged.patient || !hedge.is_left_out(&node) {
+            return !hedged.patient && hedged.late.contains(&chunk);
+        }
+        let bytes = runs.iter().map(|run| run.len()).sum::<usize>() * frame.sub_len;
+        if let (Some(reader), runs) = (self.chunks.shared(chunk), runs.to_vec()) {
+            let read = move || drop(reader.read_runs(stripe, &runs, &mut vec![0; bytes]));
+            hedge.probe((&node, bytes as u64), read);
+        }
+        let avoids = hedge.avoid(&node, bytes as u64);
+        hedged.around |= avoids;
+        // One that was not opened for the same reason is needed now.
+        let avoids = avoids || hedged.late.contains(&chunk);
+        while !avoids && !self.chunks.read_plans(chunk, stripe) && self.chunks.wait_for_late() {}
+        avoids
+    }
+
+    /// Waits from now on for all reads of a stripe that cannot be had without slow nodes, and then
+    /// for shards that were not opened; false where that changes nothing.
     fn be_patient(&self, frame: &mut Frame) -> bool {
         let Some(hedged) = &mut frame.hedged else { return false };
-        if std::mem::replace(&mut hedged.patient, true) {
-            return false;
-        }
-        self.chunks.wait_for_late();
-        true
+        !std::mem::replace(&mut hedged.patient, true) || self.chunks.wait_for_late()
     }
 
     /// Reads whole chunks; those that cannot be had stay [`Held::Nothing`].
@@ -129,9 +152,9 @@ impl<'a> StripeReader<'a> {
     ) {
         let all = std::iter::once(0..self.chunks.codec().shape().alpha as u32).collect::<Vec<_>>();
         let needed = |&chunk: &usize| {
-            self.may_read(chunk, stripe, frame)
-                && frame.held[chunk] != Held::Whole
-                && !self.is_slow(chunk, frame)
+            frame.held[chunk] != Held::Whole
+                && !self.avoids((chunk, stripe), &all, frame)
+                && self.may_read(chunk, stripe, frame)
         };
         let needed: Vec<Want<'_>> = wanted
             .into_iter()
@@ -150,11 +173,11 @@ impl<'a> StripeReader<'a> {
         chunk: usize,
         run: Range<u32>,
     ) -> Option<&'f [u8]> {
-        if !self.may_read(chunk, stripe, frame) || self.is_slow(chunk, frame) {
-            return None;
-        }
         let bytes = run.len() * frame.sub_len;
         let runs = std::iter::once(run).collect::<Vec<_>>();
+        if self.avoids((chunk, stripe), &runs, frame) || !self.may_read(chunk, stripe, frame) {
+            return None;
+        }
         let held = frame.held[chunk];
         let read = self.load(stripe, &[Want { chunk, runs: &runs, helps: false }], frame, held);
         read.then(|| frame.bufs[chunk].readable(bytes))
@@ -256,8 +279,14 @@ impl<'a> StripeReader<'a> {
             all.iter().copied().filter(|&c| !self.records[c].is_hopeless()).collect();
         let slow = |c: usize| frame.held[c] != Held::Whole && self.is_slow(c, frame);
         let quick: Vec<usize> = good.iter().copied().filter(|&c| !slow(c)).collect();
-        if quick.len() < good.len() && frame.hedged.as_ref().is_some_and(|h| !h.patient) {
-            return plan(&quick).map_err(|error| self.lost(error, stripe, &quick));
+        if let Some(hedged) = frame.hedged.as_ref().filter(|hedged| !hedged.patient)
+            && quick.len() < good.len()
+        {
+            // Slow nodes come before those that do not answer.
+            let there: Vec<usize> =
+                good.iter().copied().filter(|c| !hedged.late.contains(c)).collect();
+            let answer = plan(&quick).or_else(|_| plan(&there));
+            return answer.map_err(|error| self.lost(error, stripe, &there));
         }
         let first = plan(&good);
         let answer = if first.is_err() && good.len() < all.len() { plan(&all) } else { first };
@@ -343,7 +372,12 @@ impl<'a> StripeReader<'a> {
         held: Held,
     ) -> bool {
         let Some(hedged) = &frame.hedged else { return false };
-        let (begun, instead) = (Instant::now(), !hedged.late.is_empty());
+        let begun = Instant::now();
+        let purpose = match (hedged.late.is_empty(), hedged.around) {
+            (false, _) => Purpose::Instead,
+            (true, true) if wanted.iter().all(|(want, _)| want.helps) => Purpose::Around,
+            _ => Purpose::Wanted,
+        };
         let (tell, ends) = hedged.ends.clone();
         let (mut pending, mut most, mut complete) = (Vec::new(), 0, true);
         for (want, reader) in wanted {
@@ -367,7 +401,7 @@ impl<'a> StripeReader<'a> {
                 // The stripe may be done with.
                 let _ = tell.send(Arrived { chunk, buffer, held, helps, end });
             };
-            pending.push((chunk, hedge.begin((&node, bytes as u64), instead, read)));
+            pending.push((chunk, hedge.begin((&node, bytes as u64), purpose, read)));
             most = most.max(bytes as u64);
         }
         let of = pending.len();

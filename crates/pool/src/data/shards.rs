@@ -80,6 +80,7 @@ pub(crate) struct ObjectShards {
     pub codec: Arc<Codec>,
     pub layout: Layout,
     members: Vec<Arc<Opening>>,
+    hedge: Option<Arc<Hedge>>,
 }
 
 /// A member that is asked for without waiting for it.
@@ -122,11 +123,15 @@ impl ObjectShards {
             Ok::<_, PoolError>(())
         };
         match settings.hedge {
-            Some(hedge) => first(hedge, &codec, placed, &members),
+            Some(hedge) => first(hedge, placed, &members, |_| {
+                let good = |of: &Opening| matches!(of.known(), Member::Here { damage: None, .. });
+                let lacking = (0..members.len()).filter(|index| !good(&members[*index]));
+                codec.tolerates(&lacking.collect::<Vec<_>>())
+            }),
             None => drop(in_parallel(settings.sequence, members.iter().collect(), open)?),
         }
-        let placed = placed.clone();
-        Ok(ObjectShards { manifest, placed, codec, layout, members })
+        let (placed, hedge) = (placed.clone(), settings.hedge.cloned());
+        Ok(ObjectShards { manifest, placed, codec, layout, members, hedge })
     }
 
     /// Number of shards.
@@ -178,19 +183,20 @@ impl ObjectShards {
     }
 }
 
-/// Opens what does not have to be waited for.
-fn first(hedge: &Arc<Hedge>, codec: &Codec, placed: &Placed, members: &[Arc<Opening>]) {
+/// Opens what was not yet, without waiting for late nodes once it is enough.
+fn first(
+    hedge: &Arc<Hedge>,
+    placed: &Placed,
+    members: &[Arc<Opening>],
+    enough: impl Fn(&[Option<()>]) -> bool,
+) {
     let job = |(opening, place): (&Arc<Opening>, &Place)| {
         let opening = Arc::clone(opening);
-        let open: Box<dyn FnOnce() -> bool + Send> =
-            Box::new(move || matches!(opening.member(), Member::Here { damage: None, .. }));
+        let open: Box<dyn FnOnce() + Send> = Box::new(move || _ = opening.member());
         (place.node.clone(), open)
     };
-    let jobs = members.iter().zip(&placed.places).map(job).collect();
-    hedge.gather(jobs, |good: &[Option<bool>]| {
-        let lacking = |index: &usize| good[*index] != Some(true);
-        codec.tolerates(&(0..good.len()).filter(lacking).collect::<Vec<_>>())
-    });
+    let new = members.iter().zip(&placed.places).filter(|(one, _)| one.found.get().is_none());
+    hedge.gather(new.map(job).collect(), enough);
 }
 
 fn member(store: &dyn Backend, manifest: &Manifest, key: Key, index: usize) -> Member {
@@ -267,11 +273,11 @@ impl Shards for ObjectShards {
     }
 
     fn wait_for_late(&self) -> bool {
-        let late = self.indices(|member| matches!(member, Member::Late));
-        for &index in &late {
-            self.members[index].member();
+        let late = self.late().len();
+        if let Some(hedge) = self.hedge.as_ref().filter(|_| late > 0) {
+            first(hedge, &self.placed, &self.members, |opened| opened.iter().any(Option::is_some));
         }
-        !late.is_empty()
+        self.late().len() < late
     }
 
     fn recorded(&self) -> Option<Vec<Digest>> {

@@ -1,9 +1,9 @@
 //! Finding the manifest in force: homes of the object are asked, the newest answer counts.
 
-use std::{cmp::Ordering, collections::BTreeMap};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use kiln_store::{Backend, Existing};
-use kiln_stripe::{PoolError, Result, Settings, Silent};
+use kiln_stripe::{PoolError, Purpose, Race, Result, Settings, Silent};
 
 use crate::layout::seal::Seals;
 use crate::layout::{Body, MAX_MANIFEST};
@@ -11,7 +11,7 @@ use crate::manifest::conditional_put::Expected;
 use crate::manifest::store::ManifestStore;
 use crate::map::homes::Homes;
 use crate::map::meta_files::{epoch_of, read_tagged};
-use crate::{Key, Manifest, NodeFile};
+use crate::{Key, Manifest, NodeFile, PoolConfig};
 
 /// Answer of the nodes about one object.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +46,12 @@ impl Found {
     /// Returns whether there may be an object although no manifest of it can be read.
     pub(crate) fn may_hide(&self) -> bool {
         self.newest.is_none() && !self.corrupt.is_empty() && !self.denied
+    }
+
+    /// Returns whether no other home has to be asked.
+    fn is_plain(&self) -> bool {
+        let plain = self.stale.is_empty() && self.ghosts.is_empty();
+        self.certain && plain && self.stable
     }
 
     /// The manifest of an object that is there.
@@ -85,7 +91,11 @@ enum Copy {
 }
 
 /// Answers of nodes, by position.
-type Answers = BTreeMap<usize, Answer>;
+type Answers = BTreeMap<usize, Arc<Answer>>;
+/// Objects that are asked about: whether all homes are.
+type Wanted = [(Key, bool)];
+/// One node's answers about objects, named by position, and the epoch of its map.
+type Told = (u64, Vec<(usize, Arc<Answer>)>);
 
 impl Answer {
     fn manifest(&self) -> Option<&Manifest> {
@@ -173,6 +183,49 @@ fn first(homes: &[Homes<'_>], here: impl Fn(usize) -> bool) -> Vec<usize> {
     first
 }
 
+/// Asks a node about objects. The epoch of its map is read before: whatever it answers is of that
+/// epoch or a later one.
+fn ask_node(
+    store: &dyn Backend,
+    config: &PoolConfig,
+    wanted: &Wanted,
+    objects: Vec<usize>,
+    locked: bool,
+) -> Told {
+    let (pool, seals) = (config.id_bytes(), config.seals());
+    // Every node has a map. Where there is none, all else is gone as well.
+    let epoch = epoch_of(store, config);
+    let gone = matches!(epoch, Ok(None));
+    let epoch = epoch.ok().flatten();
+    let blind = epoch.is_none();
+    let epoch = epoch.unwrap_or(0);
+    let rolled_back = epoch < config.floored;
+    if epoch > config.revision {
+        // The caller's map is not the one in force.
+        return (epoch, Vec::new());
+    }
+    let name = |of: &usize| NodeFile::Manifest { key: wanted[*of].0 }.name();
+    // Most of what is new is known to be by one look at the folder.
+    let absent = match locked && objects.len() > 1 {
+        true => store.missing(&objects.iter().map(name).collect::<Vec<_>>()),
+        false => None,
+    };
+    let answer = |(nth, of): (usize, usize)| {
+        let (key, mut expected) = (&wanted[of].0, None);
+        if absent.as_ref().is_some_and(|absent| absent[nth]) {
+            let expected = Some(Existing::Keep);
+            return (of, Arc::new(Answer { copy: Copy::None, expected, rolled_back, blind, gone }));
+        }
+        let copy = match read_copy_tagged(store, key, &pool, &seals, &mut expected) {
+            Ok(Some(manifest)) => Copy::Some(manifest),
+            Ok(None) => Copy::None,
+            Err(why) => Copy::Corrupt(why),
+        };
+        (of, Arc::new(Answer { copy, expected, rolled_back, blind, gone }))
+    };
+    (epoch, objects.into_iter().enumerate().map(answer).collect())
+}
+
 /// Notes that these nodes are asked about an object.
 fn ask_of(asked: &mut BTreeMap<usize, Vec<usize>>, nodes: Vec<usize>, object: usize) {
     nodes.into_iter().for_each(|at| asked.entry(at).or_default().push(object));
@@ -200,47 +253,103 @@ impl ManifestStore<'_> {
     pub(crate) fn ask_many(&self, wanted: &[(Key, bool)], locked: bool) -> Result<Vec<Found>> {
         let homes: Vec<Vec<Homes<'_>>> =
             wanted.iter().map(|(key, _)| self.map.config.homes(key)).collect();
-        let here = |at: usize| self.map.nodes[at].is_here();
-        let mut answers: Vec<Answers> = wanted.iter().map(|_| Answers::new()).collect();
-        let mut asked = BTreeMap::new();
+        let hedge = self.map.hedge().filter(|_| !locked && wanted.iter().all(|(_, all)| !all));
+        let nodes = &self.map.nodes;
         let some = homes.iter().zip(wanted).filter(|(_, (_, all))| !all);
         self.map.enter(some.flat_map(|(homes, _)| first(homes, |_| true)));
+        let slow = |at: &usize| hedge.is_some_and(|all| all.is_left_out(&nodes[*at].config.id));
+        let (mut asked, mut before) = (BTreeMap::new(), Vec::with_capacity(wanted.len()));
         for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
-            if !all {
-                ask_of(&mut asked, first(homes, here), of);
+            let quick = |at: usize| !all && nodes[at].is_here() && !slow(&at);
+            before.push(first(homes, quick));
+            ask_of(&mut asked, before[of].clone(), of);
+        }
+        let mut answers: Vec<Answers> = wanted.iter().map(|_| Answers::new()).collect();
+        let mut race = hedge.map(Race::new);
+        if let Some(hedge) = hedge {
+            for at in homes.iter().flatten().flat_map(Homes::positions).filter(slow) {
+                let (store, config) = (nodes[at].store().ok().cloned(), self.map.config.clone());
+                let look = move || _ = store.map(|store| epoch_of(&*store, &config));
+                hedge.probe((&nodes[at].config.id, 0), look);
             }
         }
-        self.ask_nodes(wanted, asked, locked, &mut answers)?;
-        let mut found: Vec<Option<Found>> = Vec::with_capacity(wanted.len());
-        let mut asked = BTreeMap::new();
-        for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
-            let enough = |found: &Found| {
-                let plain = found.stale.is_empty() && found.ghosts.is_empty();
-                found.certain && plain && found.stable
-            };
-            let known = if *all { None } else { Some(self.judge_answers(homes, &answers[of])) };
-            let known = known.filter(enough);
-            if known.is_none() {
-                self.map.enter(homes.iter().flat_map(Homes::positions));
-                let mut rest: Vec<usize> = homes.iter().flat_map(Homes::positions).collect();
-                rest.retain(|at| here(*at) && !answers[of].contains_key(at));
-                rest.sort_unstable();
-                rest.dedup();
-                ask_of(&mut asked, rest, of);
+        for last in [false, true] {
+            match &mut race {
+                Some(race) => self.ask_quick(race, (wanted, &homes), asked, last, &mut answers)?,
+                None => self.ask_nodes(wanted, asked, locked, &mut answers)?,
             }
-            found.push(known);
+            let found = self.judge(wanted, &homes, &answers, race.is_some());
+            if last || found.iter().all(Found::is_plain) {
+                return Ok(found);
+            }
+            asked = BTreeMap::new();
+            for (of, _) in found.iter().enumerate().filter(|(_, found)| !found.is_plain()) {
+                ask_of(&mut asked, self.rest(&homes[of], &before[of]), of);
+            }
         }
-        self.ask_nodes(wanted, asked, locked, &mut answers)?;
-        let found = found.into_iter().zip(homes.iter().zip(&answers));
-        Ok(found
-            .map(|(found, (homes, answers))| {
-                found.unwrap_or_else(|| self.judge_answers(homes, answers))
-            })
-            .collect())
+        Ok(Vec::new())
     }
 
-    /// Asks each node about objects, named by their positions among those wanted. The epoch of its
-    /// map is read before: whatever it answers is of that epoch or a later one.
+    /// Homes of an object that were not asked yet.
+    fn rest(&self, homes: &[Homes<'_>], asked: &[usize]) -> Vec<usize> {
+        self.map.enter(homes.iter().flat_map(Homes::positions));
+        let mut rest: Vec<usize> = homes.iter().flat_map(Homes::positions).collect();
+        rest.retain(|at| self.map.nodes[*at].is_here() && !asked.contains(at));
+        rest.sort_unstable();
+        rest.dedup();
+        rest
+    }
+
+    /// Asks without waiting for late nodes; for the `last` ones only until others tell enough.
+    fn ask_quick(
+        &self,
+        race: &mut Race<Told>,
+        (wanted, homes): (&Wanted, &[Vec<Homes<'_>>]),
+        asked: BTreeMap<usize, Vec<usize>>,
+        last: bool,
+        answers: &mut [Answers],
+    ) -> Result<()> {
+        let purpose = if race.is_over() { Purpose::Wanted } else { Purpose::Instead };
+        let shared = Arc::<Wanted>::from(wanted);
+        for (at, objects) in asked {
+            let Ok(store) = self.map.nodes[at].store().cloned() else { continue };
+            let (shared, config) = (Arc::clone(&shared), Arc::clone(&self.map.config));
+            let ask = move || ask_node(&*store, &config, &shared, objects, false);
+            race.begin(at, &self.map.nodes[at].config.id, purpose, ask);
+        }
+        while let Some((at, (epoch, told))) = race.next(!last) {
+            self.map.refuse_newer(at, epoch)?;
+            told.into_iter().for_each(|(of, answer)| drop(answers[of].insert(at, answer)));
+            if last && self.judge(wanted, homes, answers, true).iter().all(Found::is_plain) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Judges the answers about each object. Where late homes did not answer, that a version is
+    /// stable is known only if it was seen to be: that a late home has a copy the others do not
+    /// tell.
+    fn judge(
+        &self,
+        wanted: &Wanted,
+        homes: &[Vec<Homes<'_>>],
+        answers: &[Answers],
+        quick: bool,
+    ) -> Vec<Found> {
+        let judge = |((key, homes), answers): ((&Key, &Vec<Homes<'_>>), &Answers)| {
+            let mut one = self.judge_answers(homes, answers);
+            match one.newest.as_ref().filter(|_| quick && one.certain) {
+                Some(newest) if one.stable => self.map.note_committed(*key, newest),
+                Some(newest) => one.stable = self.map.is_committed(key, newest),
+                None => {}
+            }
+            one
+        };
+        wanted.iter().map(|(key, _)| key).zip(homes).zip(answers).map(judge).collect()
+    }
+
+    /// Asks each node about objects, named by their positions among those wanted.
     fn ask_nodes(
         &self,
         wanted: &[(Key, bool)],
@@ -248,38 +357,11 @@ impl ManifestStore<'_> {
         locked: bool,
         answers: &mut [Answers],
     ) -> Result<()> {
-        let (pool, seals) = (self.map.config.id_bytes(), self.map.config.seals());
         let asked: Vec<(usize, Vec<usize>)> = asked.into_iter().collect();
         let found = self.map.in_parallel(asked, |_, (at, objects)| {
             let store = self.map.usable(at)?;
-            // Every node has a map. Where there is none, all else is gone as well.
-            let epoch = epoch_of(store, &self.map.config);
-            let gone = matches!(epoch, Ok(None));
-            let epoch = epoch.ok().flatten();
-            let blind = epoch.is_none();
-            let epoch = epoch.unwrap_or(0);
+            let (epoch, told) = ask_node(store, &self.map.config, wanted, objects, locked);
             self.map.refuse_newer(at, epoch)?;
-            let rolled_back = epoch < self.map.config.floored;
-            let name = |of: &usize| NodeFile::Manifest { key: wanted[*of].0 }.name();
-            // Most of what is new is known to be by one look at the folder.
-            let absent = match locked && objects.len() > 1 {
-                true => store.missing(&objects.iter().map(name).collect::<Vec<_>>()),
-                false => None,
-            };
-            let answer = |(nth, of): (usize, usize)| {
-                let (key, mut expected) = (&wanted[of].0, None);
-                if absent.as_ref().is_some_and(|absent| absent[nth]) {
-                    let expected = Some(Existing::Keep);
-                    return (of, Answer { copy: Copy::None, expected, rolled_back, blind, gone });
-                }
-                let copy = match read_copy_tagged(store, key, &pool, &seals, &mut expected) {
-                    Ok(Some(manifest)) => Copy::Some(manifest),
-                    Ok(None) => Copy::None,
-                    Err(why) => Copy::Corrupt(why),
-                };
-                (of, Answer { copy, expected, rolled_back, blind, gone })
-            };
-            let told: Vec<(usize, Answer)> = objects.into_iter().enumerate().map(answer).collect();
             Ok::<_, PoolError>((at, told))
         })?;
         for (at, told) in found {
@@ -321,7 +403,7 @@ impl ManifestStore<'_> {
             _ => false,
         };
         found.certain = homes.iter().all(|homes| homes.answered(|at| sure(homes, at)));
-        let nothing = |at: usize| matches!(answers.get(&at), Some(Answer { copy: Copy::None, .. }));
+        let nothing = |at: usize| matches!(answers.get(&at).map(|a| &a.copy), Some(Copy::None));
         let denied = |homes: &Homes<'_>| homes.deny(|at| sure(homes, at) && nothing(at));
         found.denied = homes.iter().all(denied);
         let all = || answers.iter().filter_map(|(at, answer)| Some((*at, answer.manifest()?)));

@@ -16,10 +16,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::map::features::{MemberRelease, refuse_unread};
 use crate::map::meta_files::{MAX_TEXT, read_small, write_map};
-use crate::{Key, NodeConfig, PoolConfig, layout::Candidate, map::config::FIRST};
+use crate::{Key, Manifest, NodeConfig, PoolConfig, layout::Candidate, map::config::FIRST};
 
 /// Codecs kept; a pool has few codes.
 const MAX_CODECS: usize = 32;
+/// Objects whose commit is remembered.
+const MAX_COMMITTED: usize = 1 << 16;
 
 /// Opens the place of a node.
 pub type Opener<'a> = &'a dyn Fn(&NodeConfig) -> Result<Arc<dyn Backend>, StoreError>;
@@ -29,12 +31,14 @@ pub type Opener<'a> = &'a dyn Fn(&NodeConfig) -> Result<Arc<dyn Backend>, StoreE
 /// It says which nodes can be used, takes their locks, and runs work on several of them at once.
 #[derive(Debug)]
 pub struct ClusterMap {
-    pub(crate) config: PoolConfig,
+    pub(crate) config: Arc<PoolConfig>,
     pub(crate) nodes: Vec<PoolNode>,
     codecs: Mutex<HashMap<String, Arc<Codec>>>,
     pub(crate) sequence: Option<Sequence>,
     /// Reads that are late are not waited for.
     hedge: Option<Arc<Hedge>>,
+    /// Versions of objects that were seen on as many homes as a commit needs.
+    committed: Mutex<HashMap<Key, (u64, [u8; 16])>>,
 }
 
 /// A node of an open pool. It is looked at when it is first used: an operation on one object uses
@@ -121,7 +125,7 @@ impl ClusterMap {
         if let (false, Some(why)) = (nodes.iter().any(|node| node.opened.is_ok()), why) {
             return Err(none_here(&config, why));
         }
-        Ok(ClusterMap { config, nodes, codecs: Mutex::default(), sequence: None, hedge: None })
+        Ok(ClusterMap::of(config, nodes, None, None))
     }
 
     /// Makes all nodes of a new pool its own and opens it.
@@ -175,7 +179,17 @@ impl ClusterMap {
             })
             .collect();
         let (sequence, hedge) = (self.sequence.clone(), self.hedge.clone());
-        ClusterMap { config, nodes, codecs: Mutex::default(), sequence, hedge }
+        ClusterMap::of(config, nodes, sequence, hedge)
+    }
+
+    fn of(
+        config: PoolConfig,
+        nodes: Vec<PoolNode>,
+        sequence: Option<Sequence>,
+        hedge: Option<Arc<Hedge>>,
+    ) -> ClusterMap {
+        let (config, codecs, committed) = (Arc::new(config), Mutex::default(), Mutex::default());
+        ClusterMap { config, nodes, codecs, sequence, hedge, committed }
     }
 
     /// The same pool without the nodes that answered when they were used first and do not now;
@@ -192,7 +206,7 @@ impl ClusterMap {
         if silent.is_empty() {
             return None;
         }
-        let mut pool = self.with_config(self.config.clone());
+        let mut pool = self.with_config((*self.config).clone());
         silent.into_iter().for_each(|at| pool.nodes[at].entered = OnceLock::new());
         Some(pool)
     }
@@ -246,6 +260,27 @@ impl ClusterMap {
         let settings = self.settings(settings);
         let hedge = self.hedge.as_ref().filter(|_| settings.sequence.is_none());
         Settings { hedge, ..settings }
+    }
+
+    /// The hedge of questions for manifests; none in simulations.
+    pub(crate) fn hedge(&self) -> Option<&Arc<Hedge>> {
+        self.hedge.as_ref().filter(|_| self.sequence.is_none())
+    }
+
+    /// Remembers that a version of an object is on as many homes as a commit needs. It stays so as
+    /// long as the map does: only a newer version replaces a copy.
+    pub(crate) fn note_committed(&self, key: Key, manifest: &Manifest) {
+        let mut committed = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        if committed.len() >= MAX_COMMITTED {
+            committed.clear();
+        }
+        committed.insert(key, (manifest.version, manifest.run));
+    }
+
+    /// Returns whether a version of an object was seen to be committed.
+    pub(crate) fn is_committed(&self, key: &Key, manifest: &Manifest) -> bool {
+        let committed = self.committed.lock().unwrap_or_else(PoisonError::into_inner);
+        committed.get(key) == Some(&(manifest.version, manifest.run))
     }
 
     /// Settings for what is done with this pool.

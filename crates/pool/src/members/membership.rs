@@ -7,6 +7,7 @@
 //! first node that it asks: every answer about an object comes with the epoch of the node's map.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use kiln_store::Backend;
 use kiln_stripe::names::{DESCRIPTION, hex};
@@ -121,11 +122,13 @@ impl<'a> Membership<'a> {
             }
             let epoch = pool.config.revision;
             if epoch == known || Membership::new(&pool).is_agreed(epoch)? {
-                return Ok(pool.config);
+                return Ok(Arc::unwrap_or_clone(pool.config));
             }
             let locks = match pool.lock_all(settings) {
                 // Of a client that only reads: the newest map names the homes of before it, too.
-                Err(PoolError::Store(error)) if error.is_denied() => return Ok(pool.config),
+                Err(PoolError::Store(error)) if error.is_denied() => {
+                    return Ok(Arc::unwrap_or_clone(pool.config));
+                }
                 locks => locks?,
             };
             // Others may have gone on while this one waited: what is completed is what the nodes
@@ -141,8 +144,10 @@ impl<'a> Membership<'a> {
                 // A lock was lost meanwhile: what is newer is found now.
                 Err(PoolError::MapChanged { .. })
                     if Membership::new(&pool).newer_map()?.is_some() => {}
-                Err(PoolError::MapNotAgreed { .. }) if force => return Ok(pool.config),
-                end => return end.map(|()| pool.config),
+                Err(PoolError::MapNotAgreed { .. }) if force => {
+                    return Ok(Arc::unwrap_or_clone(pool.config));
+                }
+                end => return end.map(|()| Arc::unwrap_or_clone(pool.config)),
             }
         }
     }

@@ -98,7 +98,7 @@ impl<'a> Membership<'a> {
             Ok(true)
         })?;
         if config.encrypted.len() == 1 {
-            return Ok((config.clone(), report));
+            return Ok(((**config).clone(), report));
         }
         self.all_here()?;
         let config = self.change(false, settings, |next| {

@@ -126,7 +126,7 @@ impl Membership<'_> {
         settings: &Settings<'_>,
     ) -> Result<(PoolConfig, SealReport)> {
         let id = self.first_key()?;
-        let only = PoolConfig { sealed: vec![id.clone()], ..self.map.config.clone() };
+        let only = PoolConfig { sealed: vec![id.clone()], ..(*self.map.config).clone() };
         let strict = self.map.with_config(only);
         let mut report = SealReport { key: id.clone(), ..SealReport::default() };
         settings.observer.begin("seal", None);
@@ -148,7 +148,7 @@ impl Membership<'_> {
             Ok(true)
         })?;
         if self.map.config.sealed.len() == 1 {
-            return Ok((self.map.config.clone(), report));
+            return Ok(((*self.map.config).clone(), report));
         }
         self.all_here()?;
         let config = self.change(false, settings, |next| {

@@ -95,3 +95,24 @@ fn damage_beside_a_node_that_stands_still_is_no_loss() {
         assert_eq!(read.join().unwrap().unwrap(), bytes);
     });
 }
+
+#[test]
+fn manifests_that_were_seen_to_be_committed_are_not_asked_of_slow_nodes() {
+    let bytes = data(50_000, 4);
+    let (world, _) = world("rs:4+2", 9, &bytes);
+    let (pool, hedge) = pool(&world);
+    // Whichever node stands still: its questions, for maps and manifests, are left behind, and
+    // those after them are asked of others.
+    for node in 0..9 {
+        assert_eq!(get(&pool, None).unwrap(), bytes);
+        let hang = Fault::new(FaultAction::Hang).on(Operation::Open).always();
+        world.disks[node].faulty.inject(hang);
+        for _ in 0..3 {
+            assert_eq!(get(&pool, None).unwrap(), bytes, "{node}");
+        }
+        world.disks[node].faulty.heal();
+        // One of the next version, whose commit was not seen, waits for nothing that is lacking.
+        world.put("object", &bytes).unwrap();
+    }
+    assert!(hedge.counts().late > 0);
+}
