@@ -68,6 +68,20 @@ pub(crate) enum Op {
     Store { operand: u32, value: Value },
 }
 
+/// What the repetitions of a block with lists have in common.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct Alike {
+    /// For each named operand, the first operand whose unit number is equal to its own in every
+    /// call, and the first whose region is.
+    pub operands: Vec<[u32; 2]>,
+    /// True if units of outputs lie as those of inputs do.
+    pub one_table: bool,
+    /// The operands that lie in one region in both repetitions of every pair, from the first on.
+    pub regions: Vec<bool>,
+    /// The factors that are equal in both.
+    pub factors: Vec<bool>,
+}
+
 /// A straight-line program: operands are loaded, combined and stored, every byte in the same way.
 ///
 /// Values live in registers while there are enough (32 with the fastest kernel, of which
@@ -91,11 +105,7 @@ pub struct Block {
     sides: Vec<Side>,
     /// The named operand that each operand lies behind, and how many units.
     anchors: Vec<(u32, u32)>,
-    /// For each named operand, the first operand whose unit number is equal to its own in every
-    /// call, and the first whose region is.
-    alike: Vec<[u32; 2]>,
-    /// True if units of outputs lie as those of inputs do.
-    one_table: bool,
+    alike: Alike,
     /// True if each operand is loaded, and whether it is stored.
     uses: Vec<(bool, bool)>,
     ops: Vec<Op>,
@@ -114,7 +124,6 @@ impl Block {
         self.uses.push((false, false));
         let index = self.sides.len() as u32 - 1;
         self.anchors.push((index, 0));
-        self.alike.push([index; 2]);
         index
     }
 

@@ -1,6 +1,6 @@
 //! Shapes of blocks: the common part of blocks that differ in numbers only.
 
-use super::{Block, Factor, Op};
+use super::{Alike, Block, Factor, Op};
 
 /// The most units between an operand that a call names and one that lies behind it.
 const BEHIND_MAX: u32 = 3;
@@ -68,21 +68,31 @@ impl Block {
     /// and the first whose region is.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only machine code asks
     pub(crate) fn alike(&self, operand: u32) -> [u32; 2] {
-        self.alike.get(operand as usize).copied().unwrap_or([operand; 2])
+        self.alike.operands.get(operand as usize).copied().unwrap_or([operand; 2])
     }
 
     /// Returns whether units of outputs lie as far from the start of their region as those of
     /// inputs.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only machine code asks
     pub(crate) fn one_table(&self) -> bool {
-        self.one_table
+        self.alike.one_table
     }
 
-    /// The block for calls in which named operands share units and regions as given, and in which
-    /// inputs and outputs have the same order or not.
-    pub(crate) fn with_alike(&self, alike: Vec<[u32; 2]>, one_table: bool) -> Block {
-        debug_assert_eq!(alike.len(), self.sides().len());
-        Block { alike, one_table, ..self.clone() }
+    /// Returns whether an operand lies in one region in both repetitions of every pair.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(crate) fn pairs_share_region(&self, operand: u32) -> bool {
+        self.alike.regions.get(operand as usize).is_some_and(|&shared| shared)
+    }
+
+    /// Returns whether both repetitions of every pair have one factor.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(crate) fn pairs_share_factor(&self, index: u32) -> bool {
+        self.alike.factors.get(index as usize).is_some_and(|&shared| shared)
+    }
+
+    /// The block for calls whose repetitions have so much in common.
+    pub(crate) fn with_alike(&self, alike: Alike) -> Block {
+        Block { alike, ..self.clone() }
     }
 
     /// Returns how many factors a call gives for each repetition.

@@ -118,6 +118,8 @@ pub enum Operands<'a> {
         stride: usize,
         /// Number of repetitions.
         count: usize,
+        /// True if units of all regions lie `stride` bytes after each other.
+        dense: bool,
     },
 }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::{Buffers, Call, Checked, KernelProgram, ProgramSource, Shift, Unit, Work};
 use crate::GfError;
-use crate::block::{Block, Side};
+use crate::block::{Alike, Block, Side};
 
 impl KernelProgram {
     /// Checks and keeps a program.
@@ -211,24 +211,38 @@ impl KernelProgram {
     /// Tells routines called with lists which of their operands have equal units or regions in all
     /// repetitions.
     fn find_alike(&mut self) {
-        let mut alike: Vec<Option<Vec<[u32; 2]>>> = vec![None; self.routines.len()];
-        for call in &self.calls {
-            let Work::Each { routine, operands, factors, count, .. } = &call.work else { continue };
-            let block = self.routines[*routine].block();
-            let all = alike[*routine].get_or_insert_with(|| vec![[0; 2]; block.sides().len()]);
-            for repetition in 0..*count {
-                let (units, _) = self.repetition(block, operands, factors, repetition);
-                let keys = units.iter().map(|unit| [unit.unit, unit.region]);
-                refine(all, &keys.collect::<Vec<_>>(), block);
-            }
-        }
         let most = |units: &[usize]| units.iter().copied().max().unwrap_or(0);
         let Buffers { inputs, outputs, .. } = &self.buffers;
         // The code looks up outputs in the table of inputs then.
         let one_table = self.order[0] == self.order[1] && most(outputs) <= most(inputs);
+        let mut alike: Vec<Option<Alike>> = vec![None; self.routines.len()];
+        for call in &self.calls {
+            let Work::Each { routine, operands, factors, count, .. } = &call.work else { continue };
+            let block = self.routines[*routine].block();
+            let (count_of, given) = (block.sides().len(), block.given());
+            let all = alike[*routine].get_or_insert_with(|| Alike {
+                operands: vec![[0; 2]; count_of],
+                one_table,
+                regions: vec![true; count_of],
+                factors: vec![true; given],
+            });
+            let mut first = None;
+            for repetition in 0..*count {
+                let (units, given) = self.repetition(block, operands, factors, repetition);
+                let keys = units.iter().map(|unit| [unit.unit, unit.region]);
+                refine(&mut all.operands, &keys.collect::<Vec<_>>(), block);
+                let Some((before, factors)) = first.take_if(|_| repetition % 2 == 1) else {
+                    first = Some((units, given));
+                    continue;
+                };
+                let same = |(a, b): (&Unit, &Unit)| a.region == b.region;
+                narrow(&mut all.regions, before.iter().zip(&units).map(same));
+                narrow(&mut all.factors, factors.iter().zip(given).map(|(a, b)| a == b));
+            }
+        }
         for (routine, alike) in self.routines.iter_mut().zip(alike) {
             if let Some(alike) = alike {
-                *routine = routine.with_alike(alike, one_table);
+                *routine = routine.with_alike(alike);
             }
         }
     }
@@ -373,6 +387,11 @@ fn is_last_block(
         }
     }
     last
+}
+
+/// Keeps of what holds only what holds here, too.
+fn narrow(all: &mut [bool], here: impl Iterator<Item = bool>) {
+    all.iter_mut().zip(here).for_each(|(all, here)| *all &= here);
 }
 
 fn in_list(index: u32, len: usize, what: &'static str) -> Result<usize, GfError> {

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::block::{Block, Factor, Op, Value};
-use crate::kernel::engine::{Addressing, BlockCode, CodeVariant, Job};
+use crate::block::{Alike, Block, Factor, Op, Value};
+use crate::kernel::engine::{Addressing, BlockCode, CodeVariant, Job, Operands};
 use crate::{AlignedBuf, GfError, field::MUL, kernel::Kernel};
 
 /// Bytes of work after which code is made.
@@ -48,8 +48,8 @@ impl Routine {
 
     /// The same for calls in which named operands share units and regions as given, and in which
     /// inputs and outputs have the same order or not.
-    pub(super) fn with_alike(&self, alike: Vec<[u32; 2]>, one_table: bool) -> Routine {
-        let block = Arc::new(self.block.with_alike(alike, one_table));
+    pub(super) fn with_alike(&self, alike: Alike) -> Routine {
+        let block = Arc::new(self.block.with_alike(alike));
         Routine { kernel: self.kernel, block, lazy: Arc::default() }
     }
 
@@ -127,7 +127,11 @@ impl Routine {
     /// Returns how many bytes of every operand are done: none where the kernel makes no code.
     fn execute_code(&self, job: &Job<'_>, variant: CodeVariant, addressing: Addressing) -> usize {
         let (whole, mut done) = (job.len / 64 * 64, 0);
-        let half = job.len - whole == HALF && self.code(CodeVariant::Half, addressing).is_some();
+        let fits = match job.operands {
+            Operands::Listed { stride, dense, .. } => dense && stride == HALF,
+            _ => job.len - whole == HALF,
+        };
+        let half = fits && self.code(CodeVariant::Half, addressing).is_some();
         let rest = if half { CodeVariant::Half } else { CodeVariant::Rest };
         for (variant, range) in [(variant, 0..whole), (rest, whole..job.len)] {
             if range.is_empty() {

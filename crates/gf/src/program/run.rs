@@ -294,6 +294,7 @@ impl KernelProgram {
                     tables: pass.tables,
                     stride: pass.strides[1],
                     count: *count,
+                    dense: pass.strides[0] == pass.strides[1] && !self.is_ordered(),
                 };
                 let stream = streams && call.last && pass.in_lines(bytes.start);
                 // SAFETY: as above.

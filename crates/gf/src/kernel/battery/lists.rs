@@ -111,7 +111,7 @@ fn random_blocks_with_lists() {
                     check_block(&program, len, 0, 192, hint);
                 }
                 check_block(&program, round, 1, 16, TemporalHint::Temporal);
-                check_block(&program, 96, 1, 32 + round % 2 * 64, TemporalHint::Temporal);
+                check_block(&program, 32, 1, 32, TemporalHint::Temporal);
             }
         });
     }

@@ -146,7 +146,8 @@ impl Maps<X86> for Avx512 {
     }
 
     fn given_map(&self, to: usize, block: &Block, index: u32, code: &mut Listing) -> Written {
-        for second in if self.pairs { &[false, true][..] } else { &[false] } {
+        let apart = self.pairs && !block.pairs_share_factor(index);
+        for second in if apart { &[false, true][..] } else { &[false] } {
             let map = Places::given_map(block, index, *second, code)?;
             let broadcast = Code::EVEX_Vpbroadcastq_zmm_k1z_xmmm64;
             code.push(masked(Instruction::with2(broadcast, zmm(to), map)?, *second));

@@ -58,12 +58,29 @@ const CURSOR: Register = Register::R9;
 /// Hold the starts of regions, least recently used first out. Two places are in use at once, so
 /// what is loaded takes the first two; the others hold starts of outputs until `FARS` are wanted.
 const STARTS: [Register; 4] = [Register::R12, Register::R13, Register::R14, Register::R15];
+/// Hold how far units of pairs are from there.
+const UNITS: [Register; 6] = [TABLE, CURSOR, OWN[0], OWN[1], OWN[2], OWN[3]];
+/// Bytes of a unit of these.
+const HALF: u32 = 32;
 /// Hold how far units are from there, in turn.
 const FARS: [Register; 2] = [Register::R14, Register::R15];
 pub(super) const SPARE: Register = Register::RCX;
 
 /// Bytes at the stack pointer that belong to the code around: where its arguments are.
 pub(super) const HEADER: usize = 64;
+
+/// The value in a register: an operand's, of the second repetition or not; and its last use.
+type Held = (Option<(u32, bool)>, usize);
+
+/// The register that has a value, or is to get it, and whether it has it: least recently used ones
+/// are taken first.
+fn claim(held: &mut [Held], value: (u32, bool), time: usize) -> (usize, bool) {
+    let found = held.iter().position(|&(held, _)| held == Some(value));
+    let oldest = || (0..held.len()).min_by_key(|&at| held[at].1).unwrap_or(0);
+    let at = found.unwrap_or_else(oldest);
+    held[at] = (Some(value), time);
+    (at, found.is_some())
+}
 
 /// Makes the addresses that instructions of a block's body use.
 pub(in super::super::super) struct Places {
@@ -79,11 +96,12 @@ pub(in super::super::super) struct Places {
     second: bool,
     /// True if places of the second one are asked for, too.
     pairs: bool,
-    /// The operands whose regions are in `STARTS`, in which repetition, and when each was used.
-    starts: [(Option<(u32, bool)>, usize); STARTS.len()],
+    /// The operands whose regions are in `STARTS`, and those whose units are in `UNITS`.
+    starts: [Held; STARTS.len()],
+    units: [Held; UNITS.len()],
     time: usize,
-    /// The operand whose entries are at `CURSOR`, its side and the repetition.
-    cursor: Option<(u32, Side, bool)>,
+    /// The operand whose entries are at `CURSOR`, and its side.
+    cursor: Option<(u32, Side)>,
 }
 
 impl target::Places<X86> for Places {
@@ -93,7 +111,7 @@ impl target::Places<X86> for Places {
             ranks[operand as usize] = rank;
         }
         let own = own(block);
-        let (starts, cursor) = ([(None, 0); STARTS.len()], None);
+        let (starts, units, cursor) = ([(None, 0); STARTS.len()], [(None, 0); UNITS.len()], None);
         Places {
             next: 0,
             bases: [None; BASES.len()],
@@ -103,6 +121,7 @@ impl target::Places<X86> for Places {
             second: false,
             pairs,
             starts,
+            units,
             time: 0,
             cursor,
         }
@@ -115,6 +134,9 @@ impl target::Places<X86> for Places {
         code: &mut Listing<X86>,
     ) -> Result<MemoryOperand, NoCode> {
         let side = block.sides()[operand as usize];
+        if self.pairs {
+            return Ok(self.paired(block, operand, code)?);
+        }
         if self.addressing == Addressing::Listed {
             return Ok(self.listed(block, operand, side, code)?);
         }
@@ -174,7 +196,7 @@ impl target::Places<X86> for Places {
     /// Finds the entries of the unit that most inputs have.
     fn own_entries(&self, block: &Block) -> Result<Listing<X86>, NoCode> {
         let mut code = Vec::new();
-        let Some(own) = self.own else { return Ok(code) };
+        let Some(own) = self.own.filter(|_| !self.pairs) else { return Ok(code) };
         let sides = [Side::Input, Side::Output];
         let sides = sides.into_iter().filter(|&side| has_own_entries(block, side));
         let most = sides.flat_map(|side| behind(block, own, side)).max().unwrap_or(0);
@@ -205,7 +227,7 @@ impl Places {
         let (anchor, behind) = block.anchor(operand).unwrap_or((operand, 0));
         let [unit, _] = block.alike(anchor);
         // Outputs are only stored: their places are in use alone.
-        let near = self.own == Some(unit) && has_own_entries(block, side) && !self.second;
+        let near = self.own == Some(unit) && has_own_entries(block, side);
         let room = if side == Side::Output && near { STARTS.len() } else { 2 };
         let start = self.start(block, anchor, room, code)?;
         if near {
@@ -222,8 +244,8 @@ impl Places {
             code.push(Instruction::with2(Code::Imul_r64_rm64, far, SPARE)?);
             return Ok(MemoryOperand::with_base_index(start, far));
         }
-        if self.cursor != Some((unit, side, self.second)) {
-            self.cursor = Some((unit, side, self.second));
+        if self.cursor != Some((unit, side)) {
+            self.cursor = Some((unit, side));
             code.push(Instruction::with2(Code::Mov_r32_rm32, low(CURSOR), self.unit(anchor))?);
             let table = match side {
                 Side::Input => TABLE,
@@ -240,6 +262,27 @@ impl Places {
         Ok(MemoryOperand::with_base_index(start, far))
     }
 
+    /// The place of an operand of one of two repetitions, whose units of 32 bytes are neighbours.
+    fn paired(
+        &mut self,
+        block: &Block,
+        operand: u32,
+        code: &mut Vec<Instruction>,
+    ) -> Result<MemoryOperand, IcedError> {
+        let (anchor, behind) = block.anchor(operand).unwrap_or((operand, 0));
+        let start = self.start(block, anchor, STARTS.len(), code)?;
+        let unit = (block.alike(anchor)[0], self.second);
+        let (held, known) = claim(&mut self.units, unit, self.time);
+        let far = UNITS[held];
+        if !known {
+            code.push(Instruction::with2(Code::Mov_r32_rm32, low(far), self.unit(anchor))?);
+            code.push(Instruction::with2(Code::Shl_rm64_imm8, far, HALF.trailing_zeros())?);
+        }
+        let displacement = i64::from(HALF * behind);
+        let place = MemoryOperand::with_base_index(start, far);
+        Ok(MemoryOperand { displacement, displ_size: u32::from(behind > 0), ..place })
+    }
+
     /// The register with the start of an operand's region, from where the code is on: one of the
     /// first `room`.
     fn start(
@@ -249,16 +292,13 @@ impl Places {
         room: usize,
         code: &mut Vec<Instruction>,
     ) -> Result<Register, IcedError> {
-        let region = (block.alike(operand)[1], self.second);
+        let region = (block.alike(operand)[1], self.second && !block.pairs_share_region(operand));
         self.time += 1;
-        let usable = &mut self.starts[..room];
-        if let Some(held) = usable.iter().position(|&(held, _)| held == Some(region)) {
-            usable[held].1 = self.time;
-            return Ok(STARTS[held]);
+        let (held, known) = claim(&mut self.starts[..room], region, self.time);
+        let start = STARTS[held];
+        if known {
+            return Ok(start);
         }
-        let oldest = (0..room).min_by_key(|&at| usable[at].1).unwrap_or(0);
-        usable[oldest] = (Some(region), self.time);
-        let start = STARTS[oldest];
         let place = MemoryOperand::with_base_displ_size(self.record(), self.entry(operand), 1);
         code.push(Instruction::with2(Code::Mov_r32_rm32, low(start), place)?);
         let place = MemoryOperand::with_base_index_scale(REGIONS, start, 8);
