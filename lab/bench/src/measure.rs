@@ -13,8 +13,7 @@ use std::time::{Duration, Instant};
 pub enum Clock {
     /// Time as it passes.
     Wall,
-    /// Time this process had the core: on a machine with other work on it. All engines work on
-    /// one core, so on an idle machine both clocks agree.
+    /// Time this process had the core; on an idle machine both clocks agree.
     Cpu,
 }
 
@@ -72,14 +71,14 @@ pub struct Effort {
     pub clock: Clock,
 }
 
-/// Order statistics of the rates of one engine, GB/s.
+/// Order statistics of the rates of one engine, GB/s: the median is the number to quote.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Spread {
     /// Slowest pass.
     pub min: f64,
     /// A quarter of the passes were slower.
     pub p25: f64,
-    /// The number to quote.
+    /// The middle.
     pub median: f64,
     /// A quarter of the passes were faster.
     pub p75: f64,
@@ -94,7 +93,6 @@ impl Spread {
         sorted.sort_by(f64::total_cmp);
         let at = |quarter: usize| {
             let index = sorted.len().saturating_sub(1) * quarter;
-            // Between two samples: their weighted mean.
             let (low, rest) = (index / 4, (index % 4) as f64 / 4.0);
             let sample = |i: usize| sorted.get(i).or(sorted.last()).copied().unwrap_or(0.0);
             sample(low) * (1.0 - rest) + sample(low + 1) * rest
@@ -107,7 +105,8 @@ impl Spread {
 /// run of its work.
 ///
 /// `pass(i, repeats)` does contender i's work so many times and returns the seconds it took.
-/// Every round begins with another contender, so that nobody always follows the same neighbour.
+/// Every round begins with another contender and has another order: a pass pays for what the one
+/// before it left to be written back, so nobody always follows the same neighbour.
 ///
 /// # Errors
 /// The first error of a pass.
@@ -118,8 +117,7 @@ pub fn interleave(
 ) -> Result<Vec<Vec<f64>>, BenchError> {
     let mut repeats = Vec::with_capacity(contenders);
     for i in 0..contenders {
-        // Touches memory, fills caches and lazy tables; an engine may make its code only after some
-        // work, so the fastest pass counts. Else passes would be too short, and in cold caches.
+        // Fills caches and lazy tables; code may be made after some work: the fastest pass counts.
         let (mut all, mut least) = (0.0, pass(i, 1)?.by(effort.clock).max(1e-9));
         for _ in 0..WARM_UP {
             let seconds = pass(i, 1)?.by(effort.clock).max(1e-9);
@@ -131,14 +129,17 @@ pub fn interleave(
         let wanted = (effort.pass.as_secs_f64() / least).ceil();
         repeats.push(wanted.clamp(1.0, 1e6) as u32);
     }
+    let prime = |&step: &usize| (2..=step).all(|d| step % d > 0 || contenders % d > 0);
+    let steps: Vec<usize> = (1..=contenders.max(1)).filter(prime).collect();
     let mut samples = vec![Vec::new(); contenders];
     let begin = Instant::now();
     for round in 0..effort.rounds_max {
         if round >= effort.rounds_min && begin.elapsed() > effort.budget {
             break;
         }
+        let step = steps[round % steps.len()];
         for turn in 0..contenders {
-            let i = (turn + round) % contenders;
+            let i = (turn * step + round) % contenders;
             let seconds = pass(i, repeats[i])?.by(effort.clock).max(1e-9);
             samples[i].push(seconds / f64::from(repeats[i]));
         }
@@ -165,8 +166,7 @@ pub fn paired_ratio(ours: &[f64], theirs: &[f64]) -> f64 {
     Spread::of(&ratios).median
 }
 
-/// The cores this process may use. A pinned thread sees only its own: so this is asked once,
-/// before anything is pinned.
+/// The cores this process may use: asked once, since a pinned thread sees only its own.
 fn allowed() -> &'static [CoreId] {
     static CORES: OnceLock<Vec<CoreId>> = OnceLock::new();
     CORES.get_or_init(|| core_affinity::get_core_ids().unwrap_or_default())
