@@ -16,7 +16,8 @@ use kiln_store::MemoryBackend;
 use kiln_stripe::{Depth, PoolError, Result, Silent};
 
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
-use crate::{index_file::IndexFile, scenario::millis, volumes};
+use crate::scenario::{Steered, millis};
+use crate::{index_file::IndexFile, volumes};
 
 /// Looks after the pool until it must be whole.
 const ROUNDS: usize = 8;
@@ -92,7 +93,7 @@ impl<'a> Keeper<'a> {
             self.client.sleep(millis(&mut self.random, 15_000));
             self.client.restart();
             self.reopen_index();
-            let drains = self.run.scenario.drains;
+            let drains = self.run.scenario.steered == Some(Steered::HandOver);
             match self.random.below(4) {
                 // Shards that leave are the coordinator's to move.
                 0 if !drains => drop(self.scrub(24 * 3_600_000)),

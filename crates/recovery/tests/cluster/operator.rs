@@ -15,7 +15,8 @@ use kiln_store::{Backend, MemoryBackend, checksum};
 use kiln_stripe::{PoolError, Result, Silent};
 
 use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
-use crate::{scenario::millis, volumes};
+use crate::scenario::{Steered, millis};
+use crate::volumes;
 
 /// Disks kept at most, of each kind.
 const KEPT: usize = 4;
@@ -57,18 +58,25 @@ impl<'a> Operator<'a> {
 
     const HAND_OVER: (&'static str, Act<'a>) = ("hand over", Operator::hand_over);
     const RIVAL: (&'static str, Act<'a>) = ("another coordinator", Operator::rival);
+    const SPREAD: (&'static str, Act<'a>) = ("weigh and rebalance", Operator::spread);
+    const DRAIN: (&'static str, Act<'a>) = ("drain", Operator::drain);
 
     pub fn run(mut self) {
+        let steered = self.run.scenario.steered;
         for change in 0..self.run.scenario.changes {
-            self.client.sleep(millis(&mut self.random, 15_000));
+            // The last drains of a log begin when its writers are gone.
+            let most = if steered == Some(Steered::DrainLog) { 60_000 } else { 15_000 };
+            self.client.sleep(millis(&mut self.random, most));
             self.client.restart();
             let act = self.random.below(Self::ACTS.len() as u64) as usize;
             // Where snapshots do harm at all, they are to do it often.
             let snapshot = self.run.scenario.calm && self.random.one_in(3);
             let returns = std::mem::take(&mut self.left) && self.random.one_in(2);
             let (what, act) = match Self::ACTS[if snapshot { Self::ACTS.len() - 1 } else { act }] {
-                _ if change == 0 && self.run.scenario.drains => Self::HAND_OVER,
-                _ if change == 0 && self.run.scenario.rival => Self::RIVAL,
+                _ if steered == Some(Steered::DrainLog) => Self::DRAIN,
+                _ if change == 0 && steered == Some(Steered::HandOver) => Self::HAND_OVER,
+                _ if change == 0 && steered == Some(Steered::Rival) => Self::RIVAL,
+                _ if change == 0 && steered == Some(Steered::Spread) => Self::SPREAD,
                 _ if returns => ("add-node", Operator::add_node as Act<'a>),
                 act => act,
             };
@@ -166,8 +174,11 @@ impl<'a> Operator<'a> {
     /// As `kiln pool drain` does.
     fn drain(&mut self, pool: &Pool) -> Result<()> {
         let leaving = Self::nodes(pool, NodeState::Leaving);
-        let known = self.some(&leaving);
-        let Some(node) = known.or_else(|| self.spare(pool)) else { return Ok(()) };
+        let node = match self.some(&leaving).or_else(|| self.spare(pool)) {
+            Some(node) if node.state.is_in() => self.with_log(pool)?.unwrap_or(node),
+            Some(node) => node,
+            None => return Ok(()),
+        };
         let ids = [node.id.clone()];
         if node.state.is_in() {
             let config = pool.members().set_state(&ids, NodeState::Leaving, false, &settings())?;
@@ -193,6 +204,16 @@ impl<'a> Operator<'a> {
             self.left = true;
         }
         Ok(())
+    }
+
+    /// A node with a copy of the volume's log, where the scenario is steered to drain one.
+    fn with_log(&mut self, pool: &Pool) -> Result<Option<NodeConfig>, PoolError> {
+        if self.run.scenario.steered != Some(Steered::DrainLog) {
+            return Ok(None);
+        }
+        let on = volumes::nodes_of_log(self.run, self.client)?;
+        let on = pool.config().node.iter().filter(|node| on.contains(&node.id));
+        Ok(self.some(&on.cloned().collect::<Vec<_>>()))
     }
 
     /// As `kiln pool drain` does beside a coordinator, which moves the shards meanwhile.
@@ -279,6 +300,15 @@ impl<'a> Operator<'a> {
         let mut counts = locked(&self.run.counts);
         *counts.entry("shards moved".to_owned()).or_default() += report.shards_moved;
         Ok(())
+    }
+
+    /// As `kiln pool weight` and `kiln pool rebalance` do, when there are objects.
+    fn spread(&mut self, pool: &Pool) -> Result<(), PoolError> {
+        self.client.sleep(millis(&mut self.random, 30_000));
+        self.weigh(pool)?;
+        let network = self.client.network();
+        let pool = self.run.open(self.client, &network)?;
+        self.rebalance(&pool)
     }
 
     /// A disk of before is back in its host for a while.

@@ -15,7 +15,7 @@ use kiln_recovery::{HelpingAgents, PoolRecovered, PoolRecovery, RecoverOptions, 
 use kiln_store::{Backend, MemoryBackend, Result, StoreError};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
-use crate::scenario::{Scenario, USERS, WRITERS, millis};
+use crate::scenario::{Scenario, Steered, USERS, WRITERS, millis};
 use crate::volumes::{Openings, Writer};
 use crate::{history::History, keeper::Keeper, losses::Losses, operator::Operator};
 
@@ -350,7 +350,10 @@ impl ClusterRun {
     /// Some operation, on a pool that is open or one of its own.
     fn act(&self, client: &Client, random: &mut Random, index: &Index, open: Option<&Pool>) {
         let name = format!("folder/{}", random.below(NAMES));
+        // Where agents help to read, most operations are reads.
+        let helped = self.scenario.steered == Some(Steered::Helpers);
         match random.below(10) {
+            1..4 if helped => self.read(client, random, &name, None, open),
             0..4 => self.put(client, random, &name, open),
             4..6 => self.read(client, random, &name, None, open),
             6..8 => {
@@ -441,7 +444,9 @@ impl ClusterRun {
         let fresh = || Self::run_id(client);
         let got = self.on_pool(client, random, (&network, open), |pool| {
             let agents = HelpingAgents::new(&network, pool.config(), &fresh).by("hub").unwrap();
-            let helped: Option<&dyn Helpers> = client.random().is_multiple_of(2).then_some(&agents);
+            let steered = self.scenario.steered == Some(Steered::Helpers);
+            let helped = client.random().is_multiple_of(2) || steered;
+            let helped: Option<&dyn Helpers> = helped.then_some(&agents);
             pool.reader().read_with(&request, helped, &mut bytes, &settings())
         });
         self.say(client, || format!("has read {name} {range:?}: {got:?}"));

@@ -52,6 +52,21 @@ impl Clock {
     }
 }
 
+/// Rare branches that some scenarios are steered to; luck alone takes them too seldom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Steered {
+    /// The first change is a drain whose shards the coordinator moves, from agent to agent.
+    HandOver,
+    /// The first change is another coordinator, begun while the first one is cut off.
+    Rival,
+    /// The first change is another weight of a node, and shards move to where they belong then.
+    Spread,
+    /// A node is away, and the others are for moments, while agents help to read.
+    Helpers,
+    /// All changes are drains of a node that has the volume's log.
+    DrainLog,
+}
+
 /// A cluster and its fate.
 #[derive(Debug)]
 pub struct Scenario {
@@ -78,10 +93,8 @@ pub struct Scenario {
     pub operations: u64,
     /// Changes of members, and of disks.
     pub changes: u64,
-    /// The first change is a drain whose shards the coordinator moves, from agent to agent.
-    pub drains: bool,
-    /// The first change is another coordinator, begun while the first one is cut off.
-    pub rival: bool,
+    /// The rare branch that it is steered to.
+    pub steered: Option<Steered>,
     /// By client.
     pub clocks: Vec<Clock>,
     pub strategy: &'static str,
@@ -126,9 +139,7 @@ impl Scenario {
         let faults = rates(&mut random, calm);
         let mut scheduled_faults = hurt_disks(&mut random, &hurt, ruined);
         let others = other_faults(&mut random, hosts);
-        if !calm {
-            scheduled_faults.extend(others);
-        }
+        scheduled_faults.extend(others.into_iter().filter(|_| !calm));
         let rows = STRATEGIES.iter().filter(|row| row.suits_recovery()).map(|row| row.name);
         let strategies: Vec<&str> = std::iter::once(JOINT).chain(rows).collect();
         let strategy = strategies[random.below(strategies.len() as u64) as usize];
@@ -140,11 +151,14 @@ impl Scenario {
         let drains = changes > 0 && random.one_in(5);
         let (sealed, keeps) = (random.one_in(6), random.one_in(6));
         let rival = changes > 0 && !calm && !drains && random.one_in(4);
-        if rival {
-            let (at, time) = (millis(&mut random, 10_000), Duration::from_secs(40));
-            let what = What::CutClient { client: 0, time };
-            scheduled_faults.push(ScheduledFault { at, what });
-        }
+        let steered = match (drains, rival, random.below(8)) {
+            (true, ..) => Some(Steered::HandOver),
+            (_, true, _) => Some(Steered::Rival),
+            (.., 0 | 1) if !overload && !calm => Some(Steered::Helpers),
+            (.., 2 | 3) if changes > 0 => Some(Steered::Spread),
+            _ => None,
+        };
+        scheduled_faults.extend(steered_faults(&mut random, steered, hosts));
         Scenario {
             code,
             hosts,
@@ -156,10 +170,9 @@ impl Scenario {
             faults,
             scheduled_faults,
             calm,
-            operations,
+            operations: if steered == Some(Steered::Helpers) { 12 } else { operations },
             changes,
-            drains,
-            rival,
+            steered,
             clocks,
             strategy,
             jobs,
@@ -234,6 +247,9 @@ impl Scenario {
             }
             scenario.clocks.push(Clock::of(&mut random));
         }
+        if random.one_in(2) {
+            (scenario.steered, scenario.changes) = (Some(Steered::DrainLog), 4);
+        }
         scenario
     }
 
@@ -295,6 +311,32 @@ fn hurt_disks(random: &mut Random, hurt: &[usize], all_lost: bool) -> Vec<Schedu
         }
     }
     scheduled_faults
+}
+
+/// Returns faults that steer to a rare branch.
+fn steered_faults(
+    random: &mut Random,
+    steered: Option<Steered>,
+    hosts: usize,
+) -> Vec<ScheduledFault> {
+    let fault = |at, what| ScheduledFault { at, what };
+    match steered {
+        Some(Steered::Rival) => {
+            let what = What::CutClient { client: 0, time: Duration::from_secs(40) };
+            vec![fault(millis(random, 10_000), what)]
+        }
+        Some(Steered::Helpers) => {
+            let (at, host) = (Duration::from_secs(15), random.below(hosts as u64) as usize);
+            let away = What::Crash { host, back: Some(Duration::from_secs(60)) };
+            let moments = (0..60).map(|second| {
+                let host = (host + 1 + random.below(hosts as u64 - 1) as usize) % hosts;
+                let what = What::Crash { host, back: Some(Duration::from_millis(200)) };
+                fault(at + Duration::from_secs(second), what)
+            });
+            std::iter::once(fault(at, away)).chain(moments).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Returns faults without loss of data.

@@ -96,6 +96,18 @@ fn rim(run: &ClusterRun, client: &Client, pool: Pool) -> Arc<Rim> {
     Arc::new(Rim::new(pool, ids(client), move || now_ms).in_sequence())
 }
 
+/// Nodes with copies of the log.
+fn nodes_of(log: Option<LogReport>) -> Vec<String> {
+    log.into_iter().flat_map(|log| log.copies).map(|(id, _)| id).collect()
+}
+
+/// Nodes with copies of the volume's log, if it has one now.
+pub fn nodes_of_log(run: &ClusterRun, client: &Client) -> Result<Vec<String>> {
+    let network = client.network();
+    let rim = rim(run, client, run.open(client, &network)?);
+    Ok(Volume::log_report(&rim, NAME).map_or_else(|_| Vec::new(), nodes_of))
+}
+
 /// As `kiln pool drain` does before a node leaves: whether no log is on it any more.
 pub fn leaves(run: &ClusterRun, client: &Client, node: &str) -> Result<bool> {
     if !locked(&run.blocks).created {
@@ -103,12 +115,8 @@ pub fn leaves(run: &ClusterRun, client: &Client, node: &str) -> Result<bool> {
     }
     let network = client.network();
     let rim = rim(run, client, run.open(client, &network)?);
-    let on_it = |log: &Option<LogReport>| {
-        let mut copies = log.iter().flat_map(|log| &log.copies);
-        copies.any(|(id, _)| *id == *node)
-    };
-    let looked = match Volume::log_report(&rim, NAME) {
-        Ok(log) if on_it(&log) => {
+    let looked = match Volume::log_report(&rim, NAME).map(nodes_of) {
+        Ok(on) if on.iter().any(|id| id == node) => {
             let closed = Volume::close_unused(&rim, NAME, "drain");
             run.say(client, || format!("closed the volume for a drain: {closed:?}"));
             run.count(if closed.is_ok() { "volume closed for a drain" } else { "drain waits" });
