@@ -1,6 +1,7 @@
 //! Salvage: every byte of an object that can be had, where not all of it can.
 
 mod solve;
+mod columns;
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::{io::Write, ops::Range};
@@ -44,18 +45,29 @@ pub struct Salvaged {
     pub lost_stripes: u64,
     /// Bytes of these that were computed from single sub-chunks of other shards.
     pub solved_bytes: u64,
+    /// Ranges that are in no chunk with a right checksum, and that the code proves: all its
+    /// equations hold there. As `missing`.
+    pub by_code: Vec<Missing>,
+    /// Bytes of these, listed or not.
+    pub by_code_bytes: u64,
 }
 
-impl Salvaged {
-    fn miss(&mut self, start: u64, length: u64) {
-        self.missing_bytes += length;
-        let listed = self.missing.len();
-        match self.missing.last_mut() {
+/// Adds ranges of a stripe to a list; gives their bytes.
+fn add(list: &mut Vec<Missing>, ranges: &[Range<usize>], stripe: Range<u64>) -> u64 {
+    let mut bytes = 0;
+    for range in ranges {
+        let start = stripe.start + range.start as u64;
+        let length = (stripe.start + range.end as u64).min(stripe.end).saturating_sub(start);
+        bytes += length;
+        let listed = list.len();
+        match list.last_mut() {
+            _ if length == 0 => {}
             Some(last) if last.start + last.length == start => last.length += length,
-            _ if listed < MAX_LISTED => self.missing.push(Missing { start, length }),
+            _ if listed < MAX_LISTED => list.push(Missing { start, length }),
             _ => {}
         }
     }
+    bytes
 }
 
 /// Writes the object to `out` with zeros in place of what cannot be had, and says where these are.
@@ -63,8 +75,10 @@ impl Salvaged {
 /// A stripe with too many bad chunks is read sub-chunk by sub-chunk. What of the data is intact is
 /// taken as it is, and of the rest whatever follows from the intact sub-chunks of all shards is
 /// computed: where a code couples its sub-chunks (clay), the same one lost in more shards than the
-/// code has parities is often no loss. Nothing is guessed: every byte that is not told as missing
-/// was verified, or computed from bytes that were.
+/// code has parities is often no loss. Of chunks that fail their checksums the code proves bytes,
+/// and finds single wrong ones; a chunk whose checksum is then right is as good as any. Nothing is
+/// guessed: every byte that is not told as missing was verified, or computed from bytes that were,
+/// or is listed as proved by the code alone.
 /// Errors: as [`crate::decode`], but for lost stripes.
 pub fn salvage(set: &ShardSet, out: &mut dyn Write, settings: &Settings<'_>) -> Result<Salvaged> {
     let shape = set.codec().shape();
@@ -97,13 +111,11 @@ pub fn salvage(set: &ShardSet, out: &mut dyn Write, settings: &Settings<'_>) -> 
                 Some(lost) => {
                     salvaged.lost_stripes += 1;
                     salvaged.solved_bytes += lost.solved_bytes;
-                    for hole in &lost.holes {
-                        let end = (hole.end as u64).min(len);
-                        let from = hole.start as u64;
-                        if from < end {
-                            salvaged.miss(start + from, end - from);
-                        }
-                    }
+                    let stripe = start..start + len;
+                    let Salvaged { missing, by_code, .. } = &mut salvaged;
+                    let bytes = add(missing, &lost.holes, stripe.clone());
+                    salvaged.by_code_bytes += add(by_code, &lost.by_code, stripe);
+                    salvaged.missing_bytes += bytes;
                     let data = &lost.data[..len as usize];
                     out.write_all(data).map_err(|source| PoolError::Output { source })?;
                 }
@@ -116,7 +128,7 @@ pub fn salvage(set: &ShardSet, out: &mut dyn Write, settings: &Settings<'_>) -> 
     )?;
     out.flush().map_err(|source| PoolError::Output { source })?;
     salvaged.decoded = filled(set, report(set, &statistics));
-    salvaged.decoded.verified = true;
+    salvaged.decoded.verified = salvaged.by_code_bytes == 0;
     Ok(salvaged)
 }
 
@@ -133,6 +145,8 @@ struct Lost {
     data: Vec<u8>,
     /// Bytes of `data` that are not known, ascending.
     holes: Vec<Range<usize>>,
+    /// Bytes of `data` that the code alone proves, ascending.
+    by_code: Vec<Range<usize>>,
     solved_bytes: u64,
 }
 
@@ -167,11 +181,63 @@ impl<'a> Pieces<'a> {
             }
         }
         let data = shape.k * shape.alpha;
-        let solved_bytes = self.solve(&mut last, &mut known, &mut bytes, sub);
+        let mut solved_bytes = self.solve(&mut last, &mut known, &mut bytes, sub);
+        let mut proved = vec![false; sub];
+        let mut told = known.clone();
+        if shape.alpha == 1 && known[..data].contains(&false) {
+            proved = self.by_code(stripe, &mut known, &mut told, &mut bytes);
+            solved_bytes += self.solve(&mut last, &mut known, &mut bytes, sub);
+            self.solve(&mut last, &mut told, &mut bytes, sub);
+        }
         bytes.truncate(data * sub);
-        let unknown = (0..data).filter(|&symbol| !known[symbol]);
-        let holes = unknown.map(|symbol| symbol * sub..(symbol + 1) * sub).collect();
-        Ok(Lost { data: bytes, holes, solved_bytes })
+        let (mut holes, mut by_code) = (Vec::new(), Vec::new());
+        for symbol in (0..data).filter(|symbol| !known[*symbol]) {
+            let mut from = symbol * sub;
+            let is_proved = |offset: usize| told[symbol] && proved[offset];
+            for run in (0..sub).collect::<Vec<_>>().chunk_by(|a, b| is_proved(*a) == is_proved(*b))
+            {
+                let range = from..from + run.len();
+                from = range.end;
+                match is_proved(run[0]) {
+                    true => by_code.push(range),
+                    false => {
+                        bytes[range.clone()].fill(0);
+                        holes.push(range);
+                    }
+                }
+            }
+        }
+        Ok(Lost { data: bytes, holes, by_code, solved_bytes })
+    }
+
+    /// Reads chunks that fail their checksums, and puts right what the code proves of them; at
+    /// which offsets that is so. Chunks whose checksums are right then are `known`, all that have
+    /// bytes are `told`.
+    fn by_code(
+        &self,
+        stripe: u64,
+        known: &mut [bool],
+        told: &mut [bool],
+        bytes: &mut [u8],
+    ) -> Vec<bool> {
+        let sub = bytes.len() / known.len();
+        let whole = std::iter::once(0..1).collect::<Vec<_>>();
+        let (mut suspects, mut erased) = (Vec::new(), Vec::new());
+        for chunk in (0..known.len()).filter(|chunk| !known[*chunk]) {
+            let (place, file) = (&mut bytes[chunk * sub..][..sub], &self.set);
+            let mut read = || file.read_ranges(chunk, &file.ranges(chunk, stripe, &whole), place);
+            told[chunk] = stripe < Chunks::stripes_there(self.set, chunk) && read().is_ok();
+            if told[chunk] { suspects.push(chunk) } else { erased.push(chunk) }
+        }
+        let Some(parity) = self.parity.get_or_init(|| self.matrix()) else {
+            return vec![false; sub];
+        };
+        let proved = columns::correct(parity, &suspects, &erased, bytes, sub);
+        for chunk in suspects {
+            let bytes = &bytes[chunk * sub..][..sub];
+            known[chunk] = Chunks::check(self.set, chunk, stripe, &whole, bytes).is_ok();
+        }
+        proved
     }
 
     /// Reads what is intact of a run of sub-chunks, by halves.
@@ -254,7 +320,7 @@ impl<'a> Pieces<'a> {
                 && dag.outputs().len() == shape.m * shape.alpha;
             all.then(|| dag.matrix().ok()).flatten()
         };
-        let sliceable = codec.sliceable() && shape.alpha > 1;
+        let sliceable = codec.sliceable();
         let dag = sliceable.then(|| codec.repair_dag(&parity, &data).ok()).flatten();
         dag.and_then(|(_, dag)| of(dag))
     }

@@ -54,7 +54,7 @@ pub(super) fn solve(parity: &Matrix, known: &[bool]) -> Vec<Solved> {
 
 /// Brings the first `columns` columns into reduced echelon form; gives the pivot of each of the
 /// first rows.
-fn eliminate(system: &mut [Vec<u8>], columns: usize) -> Vec<usize> {
+pub(super) fn eliminate(system: &mut [Vec<u8>], columns: usize) -> Vec<usize> {
     let mut pivots = Vec::new();
     for column in 0..columns {
         let at = pivots.len();
