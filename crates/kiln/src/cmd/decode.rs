@@ -1,17 +1,19 @@
 //! `kiln decode`
 
-use std::{io::Write, ops::Range, path::PathBuf};
+use std::path::{Path, PathBuf};
+use std::{io::Write, ops::Range, time::SystemTime};
 
 use clap::Args;
 use kiln_files::{Missing, Salvaged, discover, discover_any, raw::decode_raw};
-use kiln_stripe::{DecodeReport, Observer};
+use kiln_stripe::{DecodeReport, Observer, ShardReport};
 use serde::Serialize;
 
 use crate::args::{byte_range, with_exit_codes};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{Stream, count, damages, pace, worked_around};
 use crate::setup::{
-    Folders, Output, OutputTarget, OutputTree, RawFlags, RawSetup, ReadFlags, Setup, local,
+    Folders, Output, OutputTarget, OutputTree, RawFlags, RawSetup, ReadFlags, Setup,
+    kept::noted_time, local,
 };
 use crate::{archive::Unpacking, cmd::multi_object, lists, sizes};
 
@@ -124,6 +126,8 @@ struct Salvage {
     missing_bytes: u64,
     lost_stripes: u64,
     solved_bytes: u64,
+    by_code: Vec<Missing>,
+    by_code_bytes: u64,
 }
 
 impl Answer {
@@ -133,7 +137,7 @@ impl Answer {
 
     fn exit(&self) -> Exit {
         match &self.salvaged {
-            Some(salvaged) if salvaged.missing_bytes > 0 => Exit::Partial,
+            Some(found) if found.missing_bytes + found.by_code_bytes > 0 => Exit::Partial,
             _ => Exit::Done,
         }
     }
@@ -146,6 +150,8 @@ impl From<Salvaged> for Answer {
             missing_bytes: all.missing_bytes,
             lost_stripes: all.lost_stripes,
             solved_bytes: all.solved_bytes,
+            by_code: all.by_code,
+            by_code_bytes: all.by_code_bytes,
         };
         Answer { salvaged: Some(salvaged), ..Answer::of(all.decoded) }
     }
@@ -165,7 +171,7 @@ impl Decode {
             return Err(Failure::Flag { flag, problem });
         }
         let settings = setup.settings();
-        self.write_to(place, |out| {
+        self.write_to(place, None, |out| {
             let report = decode_raw(&raw.request(), folders.nodes(), out, &settings)?;
             Ok(Answer::of(report))
         })
@@ -184,7 +190,10 @@ impl Decode {
             true => discover_any(folders.nodes(), object)?,
             false => discover(folders.nodes(), object)?,
         };
-        self.write_to(place, |out| {
+        let path = |shard: ShardReport| Some(Path::new(&shard.node?).join(shard.name?));
+        let paths = set.report().shards.into_iter().filter_map(path);
+        let time = self.range.is_none().then(|| noted_time(paths)).flatten();
+        self.write_to(place, time, |out| {
             Ok(match &self.range {
                 _ if self.salvage => kiln_files::salvage(&set, out, &settings)?.into(),
                 Some(range) => {
@@ -199,6 +208,7 @@ impl Decode {
     fn write_to(
         &self,
         place: &OutputTarget,
+        time: Option<SystemTime>,
         body: impl FnOnce(&mut dyn Write) -> Result<Answer>,
     ) -> Result<Answer> {
         let unpacking = match (self.unpack, place) {
@@ -213,7 +223,7 @@ impl Decode {
                 Ok(answer)
             }
             None => {
-                let mut output = Output::open(place, self.force)?;
+                let mut output = Output::open(place, self.force)?.dated(time);
                 let answer = body(&mut output)?;
                 output.finish()?;
                 Ok(answer)
@@ -290,15 +300,20 @@ fn salvage_text(report: &DecodeReport, salvaged: &Salvage) -> String {
     let mut text = match salvaged.missing_bytes {
         0 => format!("{object} ({size}) salvaged: all of it\n"),
         bytes => format!(
-            "{object} ({size}) salvaged: {} MISSING, with zeros in their place; all else is \
-             verified\n",
-            sizes::show(bytes)
+            "{object} ({size}) salvaged: {} MISSING, with zeros in their place; all else is {}\n",
+            sizes::show(bytes),
+            if salvaged.by_code_bytes > 0 { "right" } else { "verified" },
         ),
     };
     if salvaged.solved_bytes > 0 {
         let bytes = sizes::show(salvaged.solved_bytes);
         let stripes = count(salvaged.lost_stripes, "stripe");
         text += &format!("  {bytes} of {stripes} followed from single sub-chunks\n");
+    }
+    if salvaged.by_code_bytes > 0 {
+        let bytes = sizes::show(salvaged.by_code_bytes);
+        text +=
+            &format!("  {bytes} proved by the code alone, not by checksums; --json lists them\n");
     }
     for gap in salvaged.missing.iter().take(SHOWN) {
         text += &format!("  missing: {} bytes from {}\n", gap.length, gap.start);

@@ -1,20 +1,20 @@
 //! `kiln encode`
 
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs::Metadata, io};
 
 use clap::Args;
 use kiln_code::Codec;
 use kiln_files::EncodeRequest;
 use kiln_files::raw::{RawRequest, encode_raw};
-use kiln_stripe::{EncodeReport, Observer, Source, StreamSource};
+use kiln_stripe::{EncodeReport, Observer, ShardPlace, Source, StreamSource};
 use serde::Serialize;
 use uuid::Uuid;
 
 use crate::args::{size, with_exit_codes};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{count, pace};
-use crate::setup::{self, Folders, Format, Setup, as_private_as, local};
+use crate::setup::{self, Folders, Format, Setup, as_private_as, kept::note_time, local};
 use crate::{archive::Packed, sizes};
 
 const EXAMPLES: &str = "\
@@ -89,14 +89,22 @@ impl Encode {
         let sub_chunk = setup::sub_chunk(codec.shape().alpha, self.sub_chunk, self.chunk)?;
         self.refuse_inside()?;
         let mut packed = self.archived()?.map(|path| self.pack(&path)).transpose()?;
+        let is_packed = packed.is_some() || self.format == Format::Raw;
         let mut input: Box<dyn Source + '_> = match &mut packed {
             Some(packed) => Box::new(StreamSource::new(packed)),
             None => source(&self.input)?,
         };
+        // A file that changes while it is read is refused.
+        let found = (!is_packed).then(|| self.input.metadata().ok()).flatten();
         let outcome = self.encode(&codec, &name, sub_chunk, &mut *input, &folders, setup);
         drop(input);
         setup.observer.finish();
         let mut report = outcome?;
+        if let Some(time) = found.filter(Metadata::is_file).and_then(|found| found.modified().ok())
+        {
+            let path = |shard: &ShardPlace| Path::new(&shard.node).join(&shard.name);
+            note_time(report.shards.iter().map(path), time);
+        }
         report.seconds = setup.seconds();
         let left_out = packed.map(|packed| packed.left_out()).unwrap_or_default();
         for what in &left_out {

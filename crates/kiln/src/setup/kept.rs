@@ -4,9 +4,12 @@
 use std::fs::{File, FileTimes, Permissions};
 use std::os::unix::fs::{PermissionsExt, fchown};
 use std::sync::{Mutex, PoisonError};
-use std::{collections::BTreeMap, io, path::Path, time::SystemTime};
+use std::{collections::BTreeMap, io, path::Path, path::PathBuf, time::SystemTime};
 
-use rustix::fs::{XattrFlags, flistxattr, fremovexattr, fsetxattr, lgetxattr, llistxattr};
+use jiff::Timestamp;
+use rustix::fs::{
+    XattrFlags, flistxattr, fremovexattr, fsetxattr, lgetxattr, llistxattr, lsetxattr,
+};
 use rustix::io::Errno;
 use rustix::process::{getegid, geteuid};
 
@@ -17,6 +20,9 @@ pub type Extended = BTreeMap<String, Vec<u8>>;
 const MAX_BYTES: usize = 64 << 10;
 /// Attributes that are kept: ACLs among them. Others are the file system's own.
 const KEPT: [&str; 4] = ["user.", "system.posix_acl_", "trusted.", "security.capability"];
+
+/// Attribute of a shard's file: the time of the file that was encoded.
+const TIME: &str = "user.kiln.mtime";
 
 /// Entries whose owner or attributes could not be set, by what; and the first of the reasons.
 static NOT_KEPT: Mutex<BTreeMap<&'static str, (u64, String)>> = Mutex::new(BTreeMap::new());
@@ -133,4 +139,24 @@ fn names_of(list: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Vec<String> {
     let names = names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
     let is_kept = |name: &&str| KEPT.iter().any(|kept| name.starts_with(kept));
     names.filter(is_kept).map(str::to_owned).collect()
+}
+
+/// Notes the time of a file at files of its shards, where their file systems have attributes.
+pub fn note_time(shards: impl Iterator<Item = PathBuf>, time: SystemTime) {
+    let Ok(time) = Timestamp::try_from(time) else { return };
+    for shard in shards {
+        let _ = lsetxattr(&shard, TIME, time.to_string().as_bytes(), XattrFlags::empty());
+    }
+}
+
+/// Returns the time that files of shards note, if those that note one agree.
+pub fn noted_time(shards: impl Iterator<Item = PathBuf>) -> Option<SystemTime> {
+    let noted = |shard: PathBuf| {
+        let mut text = [0; 64];
+        let len = lgetxattr(&shard, TIME, &mut text[..]).ok()?;
+        std::str::from_utf8(text.get(..len)?).ok()?.parse::<Timestamp>().ok()
+    };
+    let mut times = shards.filter_map(noted);
+    let first = times.next()?;
+    times.all(|time| time == first).then(|| first.into())
 }

@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Once};
+use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 use rustix::io::Errno;
@@ -178,6 +179,12 @@ impl Output {
         let kept = Kept::new(output_mode(replaced), None);
         let replaces = Some(Replacement { slot, part, path, kept, done: false });
         Ok(Output { writer: BufWriter::with_capacity(buffer, SparseFile::in_file(file)), replaces })
+    }
+
+    /// Sets the time that the complete file gets.
+    pub fn dated(mut self, time: Option<SystemTime>) -> Output {
+        self.replaces.iter_mut().for_each(|replaces| replaces.kept.time = time);
+        self
     }
 
     /// Sets the metadata that the complete file gets.
