@@ -1,10 +1,12 @@
 //! The bytes of an encode: source -> data chunks -> parity and checksums -> sinks.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
 
 use kiln_code::{Codec, Shape};
 use kiln_store::{Digest, DigestBuilder, Layout, ShardInfo, ShardWriter, StoreError, SumKind};
 
+use crate::budget::Budget;
 use crate::sinks::{ShardSink, ShardSinks, in_parallel};
 use crate::{PoolError, Result, Settings, Source, frame::Frame, node::Part, pipeline};
 
@@ -194,7 +196,8 @@ pub fn encode_stripes<L: ShardSink>(
     let frame = |_| Frame::new((shape.n(), 0), capacity, cut.sums, settings.buffers);
     let frames = (0..count).map(frame).collect();
     let mut size = done;
-    let mut feeder = Feeder { object, cut, source, taken: done, ended: false };
+    let budget = settings.budget;
+    let mut feeder = Feeder { object, cut, source, taken: done, ended: false, budget };
     pipeline::run(
         frames,
         settings,
@@ -214,7 +217,9 @@ pub fn encode_stripes<L: ShardSink>(
             size += frame.object_bytes;
             let chunks: Vec<(&[u8], &[u8])> =
                 (0..shape.n()).map(|i| (frame.chunk(i), &frame.sums[i][..])).collect();
-            sinks.append(&chunks)
+            sinks.append(&chunks)?;
+            frame.give_back();
+            Ok(())
         },
     )?;
     Ok(size)
@@ -228,6 +233,7 @@ struct Feeder<'a> {
     /// Bytes of the object taken so far.
     taken: u64,
     ended: bool,
+    budget: Option<&'a Arc<Budget>>,
 }
 
 impl Feeder<'_> {
@@ -239,6 +245,9 @@ impl Feeder<'_> {
         if wanted == 0 || self.ended {
             frame.reset(0, 0);
             return Ok(false);
+        }
+        if let Some(budget) = self.budget {
+            frame.take_share(budget);
         }
         let shape = self.cut.shape;
         // Of a stream the end is not known: the stripe is taken for a full one.

@@ -6,6 +6,7 @@ use crossbeam_channel::{Receiver, Sender, unbounded};
 use kiln_code::RebuildMethod;
 use kiln_store::{ReadCost, Result, StoreError, SumKind, checksums};
 
+use crate::budget::{Budget, Share};
 use crate::buffers::Buffers;
 
 /// Cache line: kernels like their operands to start at one.
@@ -191,6 +192,8 @@ pub struct Frame {
     pub object_bytes: u64,
     /// Reads that may be left behind.
     pub(crate) hedged: Option<Hedged>,
+    /// Memory of its buffers, where it is shared.
+    share: Option<Share>,
 }
 
 impl Frame {
@@ -217,6 +220,20 @@ impl Frame {
             fit: Fit::Good,
             object_bytes: 0,
             hedged: None,
+            share: None,
+        }
+    }
+
+    /// Waits until the memory of its buffers may be taken.
+    pub(crate) fn take_share(&mut self, budget: &Arc<Budget>) {
+        self.share = Some(budget.take(self.bufs.iter().map(|buf| buf.capacity as u64).sum()));
+    }
+
+    /// Gives memory back that is shared.
+    pub(crate) fn give_back(&mut self) {
+        if self.share.is_some() {
+            self.bufs.iter_mut().for_each(|buf| drop(buf.take()));
+            self.share = None;
         }
     }
 

@@ -3,7 +3,7 @@
 use kiln_code::Shape;
 use kiln_store::MAX_STRIPE;
 
-use crate::{PoolError, Result};
+use crate::{PoolError, Result, Settings};
 
 /// Bytes of all chunks of a stripe.
 pub fn stripe_memory(shape: Shape, sub_chunk: u64) -> u64 {
@@ -43,4 +43,15 @@ pub fn default_sub_chunk(shape: Shape) -> u32 {
         sub /= 2;
     }
     sub as u32
+}
+
+/// As [`default_sub_chunk`], smaller where a stripe, parity included, would be larger than a budget
+/// permits, but never below 4 KiB for it.
+pub fn shared_sub_chunk(shape: Shape, settings: &Settings<'_>) -> u32 {
+    let most = settings.budget.map_or(u64::MAX, |budget| budget.stripe());
+    let mut sub = default_sub_chunk(shape);
+    while sub / 2 >= 4096 && stripe_memory(shape, sub.into()) > most {
+        sub /= 2;
+    }
+    sub
 }

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | `error`, `names` | the error type, names of files on nodes |
 //! | `node`, `settings`, `source` | the caller's parts: places, resources, input |
+//! | `budget`, `buffers` | memory that stripes of several operations share, or that is kept |
 //! | `geometry` | default sizes of sub-chunks, limits of stripes |
 //! | `frame`, `pipeline`, `sinks` | buffers of stripes; source, workers, sink; files written |
 //! | `rounds`, `sequence` | reads at the same time; everything on one thread, for simulations |
@@ -23,17 +24,18 @@
 //! `seconds` in reports is filled by the caller.
 #![forbid(unsafe_code)]
 
+mod budget;
 mod buffers;
 pub mod chunks;
 mod error;
 pub mod frame;
-pub mod geometry;
 pub mod names;
 mod sequence;
 mod rounds;
 mod pace;
 mod hedge;
 mod settings;
+pub mod geometry;
 pub mod node;
 pub mod pipeline;
 pub mod sinks;
@@ -54,6 +56,7 @@ pub mod repair_statistics;
 pub mod scan;
 
 pub use advice::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
+pub use budget::{Budget, Share};
 pub use buffers::Buffers;
 pub use choice::ReadsReport;
 pub use error::{ErrorKind, PoolError, Result};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use kiln_store::device::Devices;
 
-use crate::{buffers::Buffers, hedge::Hedge, sequence::Sequence};
+use crate::{budget::Budget, buffers::Buffers, hedge::Hedge, sequence::Sequence};
 
 /// Hears about progress, and may slow it down.
 ///
@@ -48,6 +48,8 @@ pub struct Settings<'a> {
     pub memory: u64,
     /// Pool of the memory of stripes; without it, it is allocated anew.
     pub buffers: Option<&'a Arc<Buffers>>,
+    /// Memory of stripes that puts share with others, and the size of stripes that they make.
+    pub budget: Option<&'a Arc<Budget>>,
     /// True if written data is of no use in memory once the device has it. Data that is put or
     /// repaired is not read soon, and would take the place of what others read.
     pub drop_behind: bool,
@@ -74,11 +76,12 @@ impl<'a> Settings<'a> {
         let threads = *CORES.get_or_init(cores);
         let lock_wait = Duration::from_secs(60);
         let memory = 192 << 20;
-        let (buffers, sequence, devices, hedge) = (None, None, None, None);
+        let (buffers, budget, sequence, devices, hedge) = (None, None, None, None, None);
         Settings {
             threads,
             memory,
             buffers,
+            budget,
             drop_behind: false,
             observer,
             sequence,

@@ -6,9 +6,10 @@ use std::io::{self, Read};
 use kiln_code::Codec;
 use kiln_store::{ShardInfo, segment_stripes};
 use kiln_stripe::encode::{check_unchanged, encode_shards};
+use kiln_stripe::geometry::shared_sub_chunk;
 use kiln_stripe::node::Part;
 use kiln_stripe::sinks::in_parallel;
-use kiln_stripe::{PoolError, Result, Settings, Source, default_sub_chunk, names};
+use kiln_stripe::{PoolError, Result, Settings, Source, names};
 use serde::Serialize;
 
 use crate::data::recoder::{InPlace, check_parts};
@@ -349,7 +350,7 @@ impl ObjectWriter<'_> {
     ) -> Result<Staged<'a>> {
         let codec = self.map.codec(&class.code)?;
         let (shape, spec) = (codec.shape(), codec.spec().explicit());
-        let sub_chunk = class.sub_chunk.unwrap_or_else(|| default_sub_chunk(shape));
+        let sub_chunk = class.sub_chunk.unwrap_or_else(|| shared_sub_chunk(shape, settings));
         let mut info = ShardInfo {
             spec: spec.clone(),
             object: req.name.to_owned(),
