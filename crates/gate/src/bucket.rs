@@ -109,7 +109,7 @@ impl Gate {
 
     fn see_bucket(&self, name: &str) -> Result<Seen<BucketRecord>> {
         names::check_bucket(name)?;
-        let none = || GateError::new(Code::NoSuchBucket, "bucket: there is none of this name");
+        let none = || Code::NoSuchBucket.error("bucket: there is none of this name");
         self.see(&names::bucket(name))?.ok_or_else(none)
     }
 

@@ -17,7 +17,7 @@ use http::Method;
 
 use crate::access::{ANY_BUCKET, AccessKey, Right};
 use crate::error::{Code, GateError, Result};
-use crate::payload::{Announced, Payload};
+use crate::payload::{Announced, Payload, other_sha256};
 use crate::record::{BucketRecord, NULL, ObjectRecord, Versioning};
 use crate::reply::{Answer, Client, Reply};
 use crate::signature::{Claim, EMPTY, Signer};
@@ -54,12 +54,19 @@ pub(crate) fn authenticated<'a>(
     if req.header(token).or(req.word("X-Amz-Security-Token")).is_some() {
         return Code::InvalidToken.err("access key: it has no session");
     }
-    let unknown = || GateError::new(Code::InvalidAccessKeyId, "access key: it is not known");
+    let unknown = || {
+        let error = Code::InvalidAccessKeyId.error("access key: it is not known");
+        error.with("AWSAccessKeyId", &claim.key_id)
+    };
     let key = find(&claim.key_id)?.ok_or_else(unknown)?;
     let signer = Some(claim.verify(req, key.secret.reveal(), now_ms / 1000)?);
     let hashed = claim.payload.len() == 64 && claim.payload != EMPTY;
-    if hashed && req.method == Method::GET && !req.headers.contains_key("content-length") {
-        return Code::XAmzContentSHA256Mismatch.err("x-amz-content-sha256: there is no payload");
+    let has_none = match req.header("content-length") {
+        Some(length) => length == "0",
+        None => req.method == Method::GET,
+    };
+    if hashed && has_none {
+        return Err(other_sha256(&claim.payload, EMPTY));
     }
     Ok(Call { gate, req, key, signer, claim: claim.payload, raw })
 }
@@ -105,7 +112,7 @@ impl Call<'_> {
             "" => "the request carries no signature".to_owned(),
             _ => format!("the access key has no right to do this with {place}"),
         };
-        GateError::new(Code::AccessDenied, why)
+        Code::AccessDenied.error(why)
     }
 
     /// The payload of an object or part; `kind` is the checksum that is made where none is named.
@@ -121,6 +128,10 @@ impl Call<'_> {
 
     /// A payload that is held in memory.
     fn small_payload(&mut self, summed: bool) -> Result<Vec<u8>> {
+        if self.claim.starts_with("STREAMING-UNSIGNED") {
+            let why = "The value of x-amz-content-sha256 header is invalid.";
+            return Code::InvalidRequest.err(why);
+        }
         let mut announced = Announced::of(self.req, &self.claim)?;
         if summed {
             announced = announced.with_checksum(self.req)?;
@@ -131,7 +142,7 @@ impl Call<'_> {
             return Code::MalformedXML.err("document: it has more than 2 MiB");
         }
         if let Err(error) = payload.read_to_end(&mut bytes) {
-            let other = || GateError::new(Code::IncompleteBody, error.to_string());
+            let other = || Code::IncompleteBody.error(error.to_string());
             return Err(payload.failure().unwrap_or_else(other));
         }
         Ok(bytes)
@@ -236,5 +247,5 @@ fn with_version(reply: Reply, at: &BucketRecord, record: &ObjectRecord) -> Reply
 }
 
 fn not_allowed() -> GateError {
-    GateError::new(Code::MethodNotAllowed, "the method is not one of this resource")
+    Code::MethodNotAllowed.error("the method is not one of this resource")
 }

@@ -1,6 +1,6 @@
 //! Rules of buckets for pages of other origins.
 
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::{gate::Gate, request::Request, xml};
 
 /// Most rules of a bucket.
@@ -18,8 +18,8 @@ struct Rule {
 /// Reads a client's document.
 /// Errors: [`Code::MalformedXML`], [`Code::InvalidRequest`].
 fn parse(text: &str) -> Result<Vec<Rule>> {
-    let malformed = |why: &str| GateError::new(Code::MalformedXML, format!("cors: {why}"));
-    let refused = |why: String| GateError::new(Code::InvalidRequest, why);
+    let malformed = |why: &str| Code::MalformedXML.error(format!("cors: {why}"));
+    let refused = |why: String| Code::InvalidRequest.error(why);
     let document = xml::parse(text.as_bytes(), "CORSConfiguration")?;
     let mut rules = Vec::new();
     for rule in document.all("CORSRule") {
@@ -114,7 +114,7 @@ impl Gate {
     /// Answers a page that asks whether it may send a request.
     /// Errors: [`Code::AccessForbidden`]; as [`Gate::bucket`].
     pub(crate) fn preflight(&self, req: &Request) -> Result<Headers> {
-        let bad = |why: &str| GateError::new(Code::BadRequest, why);
+        let bad = |why: &str| Code::BadRequest.error(why);
         let origin = req.header("origin");
         let origin =
             origin.ok_or_else(|| bad("Insufficient information. Origin request header needed."))?;
@@ -123,7 +123,7 @@ impl Gate {
         if !METHODS.contains(&method) {
             return Err(bad(&format!("Invalid Access-Control-Request-Method: {method}")));
         }
-        let forbidden = |why: &str| GateError::new(Code::AccessForbidden, why);
+        let forbidden = |why: &str| Code::AccessForbidden.error(why);
         let at = self.bucket(req.place().0)?;
         let text = at.settings.get("cors");
         let text =

@@ -1,22 +1,26 @@
 //! Checksums of payloads: the entity tag, and those that clients name.
 
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{Builder, JoinHandle};
 use std::{fmt, io};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use crc_fast::{CrcAlgorithm, Digest as Crc};
+use kiln_stripe::{Budget, Share};
 use md5::Md5;
 use sha1::Sha1;
-use sha2::{Digest as _, Sha256};
+use sha2::{Digest as _, Sha256, Sha512};
+use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh64::Xxh64;
 
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::record::Checksum;
 
 /// Bytes of a block whose sums are made at a time, and blocks of one payload beside the one that is
-/// being filled.
+/// being filled; more where memory is free.
 const BLOCK: usize = 128 << 10;
-const BLOCKS: usize = 3;
+const BLOCKS: usize = 2;
 
 /// An algorithm of S3's additional checksums.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -24,28 +28,42 @@ pub(crate) enum Kind {
     Crc32,
     Crc32C,
     Crc64Nvme,
+    Md5,
     Sha1,
     Sha256,
+    Sha512,
+    Xxhash128,
+    Xxhash3,
+    Xxhash64,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Kind; 5] =
-        [Kind::Crc32, Kind::Crc32C, Kind::Crc64Nvme, Kind::Sha1, Kind::Sha256];
+const UNKNOWN: &str = "Checksum algorithm provided is unsupported. Please try again with any of \
+    the valid types: [CRC32, CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXHASH128, XXHASH3, \
+    XXHASH64]";
 
-    /// Returns its name, as S3 writes it, and how many bytes its value has.
-    fn row(self) -> (&'static str, usize) {
-        match self {
-            Kind::Crc32 => ("CRC32", 4),
-            Kind::Crc32C => ("CRC32C", 4),
-            Kind::Crc64Nvme => ("CRC64NVME", 8),
-            Kind::Sha1 => ("SHA1", 20),
-            Kind::Sha256 => ("SHA256", 32),
-        }
+impl Kind {
+    /// Every kind with its name, as S3 writes it, and the bytes of its value.
+    const ROWS: [(Kind, &str, usize); 10] = [
+        (Kind::Crc32, "CRC32", 4),
+        (Kind::Crc32C, "CRC32C", 4),
+        (Kind::Crc64Nvme, "CRC64NVME", 8),
+        (Kind::Md5, "MD5", 16),
+        (Kind::Sha1, "SHA1", 20),
+        (Kind::Sha256, "SHA256", 32),
+        (Kind::Sha512, "SHA512", 64),
+        (Kind::Xxhash128, "XXHASH128", 16),
+        (Kind::Xxhash3, "XXHASH3", 8),
+        (Kind::Xxhash64, "XXHASH64", 8),
+    ];
+
+    /// Returns all of them.
+    pub(crate) fn all() -> impl Iterator<Item = Kind> {
+        Kind::ROWS.into_iter().map(|row| row.0)
     }
 
     /// Returns its name, as S3 writes it.
     pub(crate) fn name(self) -> &'static str {
-        self.row().0
+        Kind::ROWS[self as usize].1
     }
 
     /// Returns the header that has its value.
@@ -55,14 +73,13 @@ impl Kind {
 
     /// Reads a name.
     pub(crate) fn parse(name: &str) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|kind| kind.name().eq_ignore_ascii_case(name))
+        Kind::all().find(|kind| kind.name().eq_ignore_ascii_case(name))
     }
 
     /// Reads a name that a client gives.
     /// Errors: [`Code::InvalidRequest`]: it is unknown.
     pub(crate) fn named(name: &str) -> Result<Kind> {
-        let unknown = || format!("checksum: the algorithm {name:?} is unknown");
-        Kind::parse(name).ok_or_else(|| GateError::new(Code::InvalidRequest, unknown()))
+        Kind::parse(name).ok_or_else(|| Code::InvalidRequest.error(UNKNOWN))
     }
 
     /// Reads the name of a header.
@@ -82,62 +99,75 @@ impl Kind {
 
     /// Returns how many bytes its value has.
     pub(crate) fn bytes(self) -> usize {
-        self.row().1
+        Kind::ROWS[self as usize].2
     }
 }
 
 /// One checksum in the making.
 #[derive(Clone)]
-pub(crate) enum Hasher {
-    Crc(Kind, Crc),
+pub(crate) struct Hasher(Kind, State);
+
+#[derive(Clone)]
+enum State {
+    Crc(Crc),
+    Md5(Md5),
     Sha1(Sha1),
     Sha256(Sha256),
+    Sha512(Sha512),
+    Xxh3(Box<Xxh3>),
+    Xxh64(Xxh64),
 }
 
 impl fmt::Debug for Hasher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.kind().name())
+        f.write_str(self.0.name())
     }
 }
 
 impl Hasher {
     /// Begins one.
     pub(crate) fn new(kind: Kind) -> Hasher {
-        match (kind, kind.crc()) {
-            (_, Some(crc)) => Hasher::Crc(kind, Crc::new(crc)),
-            (Kind::Sha1, _) => Hasher::Sha1(Sha1::new()),
-            _ => Hasher::Sha256(Sha256::new()),
-        }
-    }
-
-    pub(crate) fn kind(&self) -> Kind {
-        match self {
-            Hasher::Crc(kind, _) => *kind,
-            Hasher::Sha1(_) => Kind::Sha1,
-            Hasher::Sha256(_) => Kind::Sha256,
-        }
+        let state = match (kind, kind.crc()) {
+            (_, Some(crc)) => State::Crc(Crc::new(crc)),
+            (Kind::Md5, _) => State::Md5(Md5::new()),
+            (Kind::Sha1, _) => State::Sha1(Sha1::new()),
+            (Kind::Sha512, _) => State::Sha512(Sha512::new()),
+            (Kind::Xxhash128 | Kind::Xxhash3, _) => State::Xxh3(Box::default()),
+            (Kind::Xxhash64, _) => State::Xxh64(Xxh64::default()),
+            _ => State::Sha256(Sha256::new()),
+        };
+        Hasher(kind, state)
     }
 
     pub(crate) fn update(&mut self, bytes: &[u8]) {
-        match self {
-            Hasher::Crc(_, hash) => hash.update(bytes),
-            Hasher::Sha1(hash) => hash.update(bytes),
-            Hasher::Sha256(hash) => hash.update(bytes),
+        match &mut self.1 {
+            State::Crc(hash) => hash.update(bytes),
+            State::Md5(hash) => hash.update(bytes),
+            State::Sha1(hash) => hash.update(bytes),
+            State::Sha256(hash) => hash.update(bytes),
+            State::Sha512(hash) => hash.update(bytes),
+            State::Xxh3(hash) => hash.update(bytes),
+            State::Xxh64(hash) => hash.update(bytes),
         }
     }
 
     /// Returns the value, most significant byte first.
     pub(crate) fn finish(self) -> Vec<u8> {
-        match self {
-            Hasher::Crc(kind, crc) => crc.finalize().to_be_bytes()[8 - kind.bytes()..].to_vec(),
-            Hasher::Sha1(hash) => hash.finalize().to_vec(),
-            Hasher::Sha256(hash) => hash.finalize().to_vec(),
+        match self.1 {
+            State::Crc(hash) => hash.finalize().to_be_bytes()[8 - self.0.bytes()..].to_vec(),
+            State::Md5(hash) => hash.finalize().to_vec(),
+            State::Sha1(hash) => hash.finalize().to_vec(),
+            State::Sha256(hash) => hash.finalize().to_vec(),
+            State::Sha512(hash) => hash.finalize().to_vec(),
+            State::Xxh3(hash) if self.0 == Kind::Xxhash3 => hash.digest().to_be_bytes().to_vec(),
+            State::Xxh3(hash) => hash.digest128().to_be_bytes().to_vec(),
+            State::Xxh64(hash) => hash.digest().to_be_bytes().to_vec(),
         }
     }
 
     /// Returns the value, as records and answers have it.
     pub(crate) fn checksum(self) -> Checksum {
-        let kind = self.kind().name().to_owned();
+        let kind = self.0.name().to_owned();
         Checksum { kind, value: to_base64(&self.finish()) }
     }
 }
@@ -196,26 +226,32 @@ impl Sums {
 pub(crate) struct Digests {
     sums: Sums,
     block: Vec<u8>,
+    budget: Option<Arc<Budget>>,
     beside: Option<Beside>,
 }
 
-/// The thread, and blocks on their way to it and back.
+/// A block with its memory, where that is shared with puts.
+type Full = (Vec<u8>, Option<Share>);
+
+/// The thread, and blocks on their way to it and back; those with a share do not come back.
 #[derive(Debug)]
 struct Beside {
-    full: Sender<Vec<u8>>,
+    full: Sender<Full>,
     empty: Receiver<Vec<u8>>,
     thread: JoinHandle<Sums>,
 }
 
 impl Beside {
     fn start(mut sums: Sums) -> io::Result<Beside> {
-        let ((full, filled), (back, empty)) = (channel::<Vec<u8>>(), channel());
+        let ((full, filled), (back, empty)) = (channel::<Full>(), channel());
         (0..BLOCKS).for_each(|_| drop(back.send(Vec::new())));
         let thread = Builder::new().name("kiln-s3-sums".into()).spawn(move || {
-            for mut block in filled {
+            for (mut block, share) in filled {
                 sums.update(&block);
-                block.clear();
-                let _ = back.send(block);
+                if share.is_none() {
+                    block.clear();
+                    let _ = back.send(block);
+                }
             }
             sums
         })?;
@@ -227,7 +263,12 @@ impl Digests {
     pub(crate) fn new(signed: bool, named: Option<Kind>) -> Digests {
         let signed = signed.then(|| Hasher::new(Kind::Sha256));
         let sums = Sums { md5: Md5::new(), signed, named: named.map(Hasher::new) };
-        Digests { sums, block: Vec::new(), beside: None }
+        Digests { sums, block: Vec::new(), budget: None, beside: None }
+    }
+
+    /// Lets the sums come later than the bytes, as long as memory is free.
+    pub(crate) fn lag(&mut self, budget: &Arc<Budget>) {
+        self.budget = Some(Arc::clone(budget));
     }
 
     pub(crate) fn update(&mut self, mut bytes: &[u8]) {
@@ -247,8 +288,15 @@ impl Digests {
             self.beside = Beside::start(self.sums.clone()).ok();
         }
         let passed = self.beside.as_ref().and_then(|beside| {
-            let next = beside.empty.recv().ok()?;
-            beside.full.send(std::mem::replace(&mut self.block, next)).ok()
+            let (next, share) = match beside.empty.try_recv() {
+                Ok(block) => (block, None),
+                // A share is of a block that is full: nothing that waits for its turn has one.
+                _ => match self.budget.as_ref().and_then(|all| all.try_take(BLOCK as u64)) {
+                    None => (beside.empty.recv().ok()?, None),
+                    share => (Vec::with_capacity(BLOCK), share),
+                },
+            };
+            beside.full.send((std::mem::replace(&mut self.block, next), share)).ok()
         });
         if passed.is_none() {
             self.sums.update(&self.block);
@@ -337,6 +385,13 @@ mod tests {
         assert_eq!(of(Kind::Crc32C), "e3069283");
         assert_eq!(of(Kind::Crc64Nvme), "ae8b14860a799888");
         assert_eq!(of(Kind::Sha1), "f7c3bc1d808e04732adf679965ccc34ca7ae3441");
+        assert_eq!(of(Kind::Md5), "25f9e794323b453885f5181f1b624d0b");
+        assert_eq!(of(Kind::Xxhash64), "8cb841db40e6ae83");
+        // XXH3 and SHA-512 of nothing, as their authors give them.
+        let empty = |kind| hex(&Hasher::new(kind).finish());
+        assert_eq!(empty(Kind::Xxhash3), "2d06800538d394c2");
+        assert_eq!(empty(Kind::Xxhash128), "99aa06d3014798d86001c324468d497f");
+        assert!(empty(Kind::Sha512).starts_with("cf83e1357eefb8bdf1542850d66d8007"));
         assert_eq!(hex(&md5(b"")), "d41d8cd98f00b204e9800998ecf8427e");
         assert_eq!(unhex("cbF4"), Some(vec![0xcb, 0xf4]));
         assert_eq!((unhex("c"), unhex("zz")), (None, None));
@@ -345,7 +400,7 @@ mod tests {
             let both = joined(kind, &of(b"1234"), &of(b"56789"), 5);
             assert_eq!(both, Some(of(b"123456789")));
         }
-        for kind in Kind::ALL {
+        for kind in Kind::all() {
             assert_eq!(Hasher::new(kind).finish().len(), kind.bytes());
             assert_eq!(Kind::of_header(&kind.header()), Some(kind));
         }

@@ -17,12 +17,25 @@ pub struct GateError {
     pub message: String,
     /// Id of the delete marker that was found instead of an object.
     pub marker: Option<String>,
+    /// Elements that S3 has beside the message.
+    pub(crate) details: Vec<(&'static str, String)>,
 }
 
 impl GateError {
     /// Makes an error of a code and a reason.
     pub fn new(code: Code, message: impl Into<String>) -> GateError {
-        GateError { code, message: message.into(), marker: None }
+        GateError { code, message: message.into(), marker: None, details: Vec::new() }
+    }
+
+    /// Adds an element that S3 has beside the message.
+    pub(crate) fn with(mut self, name: &'static str, value: impl ToString) -> GateError {
+        self.details.push((name, value.to_string()));
+        self
+    }
+
+    /// Names the argument that is invalid, and its value.
+    pub(crate) fn argument(self, name: &str, value: &str) -> GateError {
+        self.with("ArgumentName", name).with("ArgumentValue", value)
     }
 
     /// Returns whether the message is one of S3's: ours name a thing before a colon first.
@@ -43,9 +56,14 @@ macro_rules! codes {
         }
 
         impl Code {
+            /// Makes an error of the code, for a reason.
+            pub(crate) fn error(self, why: impl Into<String>) -> GateError {
+                GateError::new(self, why)
+            }
+
             /// Fails with the code, for a reason.
             pub(crate) fn err<T>(self, why: impl Into<String>) -> Result<T> {
-                Err(GateError::new(self, why))
+                Err(self.error(why))
             }
 
             /// Returns the status of HTTP that goes with the code.
@@ -97,6 +115,7 @@ codes! {
     IncompleteBody = 400 "The request body terminated unexpectedly",
     InvalidAccessKeyId = 403 "The AWS Access Key Id you provided does not exist in our records.",
     InvalidBucketName = 400 "The specified bucket is not valid.",
+    InvalidChunkSizeError = 400,
     InvalidDigest = 400 "The Content-Md5 you specified is not valid.",
     InvalidPart = 400 "One or more of the specified parts could not be found.  The part may not \
         have been uploaded, or the specified entity tag may not match the part's entity tag.",
@@ -104,6 +123,8 @@ codes! {
     InvalidPartOrder = 400 "The list of parts was not in ascending order. Parts must be ordered \
         by part number.",
     InvalidRange = 416 "The requested range is not satisfiable",
+    InvalidRedirectLocation = 400 "The website redirect location must have a prefix of \
+        'http://' or 'https://' or '/'.",
     InvalidToken = 400 "The provided token is malformed or otherwise invalid.",
     KeyTooLongError = 400 "Your key is too long",
     MalformedTrailerError = 400 "The request contained trailing data that was not well-formed or \
@@ -125,6 +146,8 @@ codes! {
     ObjectLockConfigurationNotFoundError = 404 "Object Lock configuration does not exist for this \
         bucket",
     PreconditionFailed = 412 "At least one of the pre-conditions you specified did not hold.",
+    RequestTimeout = 400 "Your socket connection to the server was not read from or written to \
+        within the timeout period. Idle connections will be closed.",
     RequestTimeTooSkewed = 403 "The difference between the request time and the server's time is \
         too large.",
     SignatureDoesNotMatch = 403 "The request signature we calculated does not match the signature \

@@ -1,13 +1,12 @@
 //! The pool under the server: records and data in it, and a list of their names.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{SystemTime, UNIX_EPOCH};
 use std::{collections::HashSet, fmt, io::Write, ops::Range};
 
 use kiln_pool::{GetRequest, Index, Listed, MAX_TOGETHER, Manifest, Pool, PutRequest};
-use kiln_stripe::{Buffers, PoolError, Settings, Silent, Source, StreamSource};
+use kiln_stripe::{Budget, Buffers, PoolError, Settings, Silent, Source, StreamSource};
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::error::{Code, GateError, Result};
@@ -19,10 +18,11 @@ pub type Reopen = Box<dyn Fn() -> Result<Pool, PoolError> + Send + Sync>;
 /// Bytes of stripes of a put or get, and bytes that are kept from one to the next.
 const MEMORY: u64 = 4 << 20;
 const KEPT_MEMORY: usize = 32 << 20;
-/// Bytes that puts of data share, and the most of one: with two stripes of usual codes a client's
-/// bytes come while those before them are written.
-const PUTS_MEMORY: u64 = 48 << 20;
+/// Bytes of stripes that all puts of data share, the most of one put, and of one stripe: 53 large
+/// uploads have one each.
+const PUTS_MEMORY: u64 = 80 << 20;
 const MAX_PUT_MEMORY: u64 = 16 << 20;
+const STRIPE: u64 = 3 << 19;
 /// Times that a change starts again because another writer was faster.
 pub(crate) const RETRIES: usize = 20;
 /// Most objects whose data lies behind the record.
@@ -38,8 +38,8 @@ pub struct Gate {
     /// Records that wait to be written, and the right to write them.
     waiting: Mutex<Vec<Waiting>>,
     writing: Mutex<()>,
-    /// Puts of data that are under way.
-    putting: AtomicU64,
+    /// Memory of puts of data that are under way.
+    budget: Arc<Budget>,
 }
 
 /// A record that waits to be written with those of other threads.
@@ -90,7 +90,7 @@ impl Gate {
             buffers: Arc::new(Buffers::new(KEPT_MEMORY)),
             waiting: Mutex::default(),
             writing: Mutex::default(),
-            putting: AtomicU64::new(0),
+            budget: Budget::new(PUTS_MEMORY, STRIPE),
         }
     }
 
@@ -133,6 +133,11 @@ impl Gate {
             }
             end => end,
         }
+    }
+
+    /// Returns the memory that puts of data share.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     pub(crate) fn settings(&self) -> Settings<'_> {
@@ -298,10 +303,8 @@ impl Gate {
     /// Puts data that no record names yet; it is durable when this returns.
     pub(crate) fn put_data(&self, name: &str, source: &mut dyn Source) -> Result<(), PoolError> {
         let req = PutRequest { name, run: fresh(), now_ms: now_ms(), replace: false };
-        let puts = self.putting.fetch_add(1, Ordering::Relaxed) + 1;
-        let memory = (PUTS_MEMORY / puts).clamp(MEMORY, MAX_PUT_MEMORY);
-        let end = self.pool().put(&req, source, &Settings { memory, ..self.settings() });
-        self.putting.fetch_sub(1, Ordering::Relaxed);
+        let (memory, budget) = (MAX_PUT_MEMORY, Some(&self.budget));
+        let end = self.pool().put(&req, source, &Settings { memory, budget, ..self.settings() });
         if let Err(error) = &end
             && may_pass(error)
         {
@@ -427,5 +430,5 @@ pub(crate) fn now_ms() -> u64 {
 
 /// An error of another writer who is faster each time.
 pub(crate) fn contended() -> GateError {
-    GateError::new(Code::OperationAborted, "object: others change it at the same time; try again")
+    Code::OperationAborted.error("object: others change it at the same time; try again")
 }

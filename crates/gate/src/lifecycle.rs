@@ -40,11 +40,11 @@ pub(crate) struct Rule {
 }
 
 fn malformed(why: &str) -> GateError {
-    GateError::new(Code::MalformedXML, format!("lifecycle: {why}"))
+    Code::MalformedXML.error(format!("lifecycle: {why}"))
 }
 
 fn invalid(why: &str) -> GateError {
-    GateError::new(Code::InvalidArgument, format!("lifecycle: {why}"))
+    Code::InvalidArgument.error(format!("lifecycle: {why}"))
 }
 
 /// The midnight at or behind a time.

@@ -14,7 +14,7 @@ pub(crate) const ENABLED: &str = "<ObjectLockConfiguration>\
     <ObjectLockEnabled>Enabled</ObjectLockEnabled></ObjectLockConfiguration>";
 
 fn malformed(why: &str) -> GateError {
-    GateError::new(Code::MalformedXML, format!("object lock: {why}"))
+    Code::MalformedXML.error(format!("object lock: {why}"))
 }
 
 /// Reads a mode of retention.

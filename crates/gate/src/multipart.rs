@@ -64,7 +64,7 @@ impl Gate {
     pub(crate) fn begin_upload(
         &self,
         (bucket, at, key): (&str, &BucketRecord, &str),
-        new: NewObject,
+        (new, _): NewObject,
         checksum_kind: Option<Kind>,
         full: bool,
     ) -> Result<String> {
@@ -75,8 +75,8 @@ impl Gate {
             headers: new.headers,
             meta: new.meta,
             tags: new.tags,
-            retention: new.lock.retention,
-            hold: new.lock.hold,
+            retention: new.retention,
+            hold: new.hold,
             checksum_kind: checksum_kind.map(|kind| kind.name().to_owned()),
             checksum_full: full,
             completing: false,
@@ -89,7 +89,7 @@ impl Gate {
     /// Finds an upload.
     pub(crate) fn upload(&self, of: UploadOf<'_>) -> Result<Seen<UploadRecord>> {
         names::check_key(of.key)?;
-        let none = || GateError::new(Code::NoSuchUpload, "upload: there is none of this id");
+        let none = || Code::NoSuchUpload.error("upload: there is none of this id");
         let plain = of.id.len() == 32 && of.id.bytes().all(|byte| byte.is_ascii_hexdigit());
         if !plain {
             return Err(none());
@@ -207,9 +207,8 @@ impl Gate {
         let found = self.see_all::<PartRecord>(&wanted)?;
         let mut parts = Vec::with_capacity(named.len());
         for (named, found) in named.iter().zip(found) {
-            let wrong = |why: &str| {
-                GateError::new(Code::InvalidPart, format!("part {}: {why}", named.number))
-            };
+            let wrong =
+                |why: &str| Code::InvalidPart.error(format!("part {}: {why}", named.number));
             let part = found.ok_or_else(|| wrong("it was not uploaded"))?;
             if part.etag != named.etag {
                 return Err(wrong("it has another entity tag"));
@@ -298,7 +297,7 @@ fn whole(
     expected: &Expected,
 ) -> Result<ObjectRecord> {
     let size = parts.iter().map(|part| part.size).sum();
-    let wrong = |why: &str| Err(GateError::new(Code::InvalidRequest, why));
+    let wrong = |why: &str| Code::InvalidRequest.err(why);
     if let Some(expected) = expected.size.filter(|expected| *expected != size) {
         return wrong(&format!(
             "The provided 'x-amz-mp-object-size' header value {expected} does not match what was \

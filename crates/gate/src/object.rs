@@ -1,8 +1,8 @@
 //! Objects: put, read, copied, removed.
 
 use std::io::{self, BufReader, Read, Write};
+use std::ops::Range;
 use std::time::{Duration, Instant};
-use std::{collections::BTreeMap, ops::Range};
 
 use kiln_stripe::{PoolError, StreamSource};
 
@@ -11,7 +11,7 @@ use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, Seen, fresh_id, now_ms};
 use crate::names;
 use crate::payload::{Announced, Payload};
-use crate::record::{BucketRecord, ObjectRecord, PartRecord, Retention};
+use crate::record::{BucketRecord, ObjectRecord, PartRecord};
 
 /// Bytes of a copy that are taken at a time.
 const COPY_BLOCK: usize = 128 << 10;
@@ -31,7 +31,7 @@ pub struct Conditions {
 impl Conditions {
     /// Refuses a change that the object in force does not permit.
     pub(crate) fn check(&self, there: Option<&ObjectRecord>) -> Result<()> {
-        let failed = |what: &str| Err(GateError::new(Code::PreconditionFailed, what));
+        let failed = |what: &str| Code::PreconditionFailed.err(what);
         if self.if_none && there.is_some() {
             return failed("If-None-Match: there is an object of this key");
         }
@@ -45,43 +45,24 @@ impl Conditions {
     }
 }
 
-/// An object that is to be: all but its data.
-#[derive(Clone, Debug, Default)]
-pub struct NewObject {
-    /// Headers that are given back as they came, by lower-case name.
-    pub headers: BTreeMap<String, String>,
-    /// The user's own metadata.
-    pub meta: BTreeMap<String, String>,
-    pub tags: BTreeMap<String, String>,
-    /// Retention and legal hold.
-    pub lock: Lock,
-    /// Demands on what is there.
-    pub conditions: Conditions,
-}
-
-/// Retention and legal hold of a version that is to be.
-#[derive(Clone, Debug, Default)]
-pub struct Lock {
-    /// Retention; none: that of the bucket.
-    pub retention: Option<Retention>,
-    /// Legal hold.
-    pub hold: Option<bool>,
-}
+/// An object that is to be: headers, metadata, tags, retention and legal hold, and the demands on
+/// what is there.
+pub(crate) type NewObject = (ObjectRecord, Conditions);
 
 impl Gate {
     /// Puts an object: it is durable and whole when this returns, or not there.
     pub(crate) fn put_object(
         &self,
         (bucket, at, key): (&str, &BucketRecord, &str),
-        new: NewObject,
+        (new, conditions): NewObject,
         body: &mut Payload<'_>,
     ) -> Result<ObjectRecord> {
         names::check_key(key)?;
-        if new.conditions != Conditions::default() {
+        if conditions != Conditions::default() {
             // Before much is read; what counts is the look at the end.
             let seen = self.see::<ObjectRecord>(&names::record(&at.id, key))?;
             let there = seen.as_ref().map(|seen| &seen.record).filter(|record| !record.marker);
-            new.conditions.check(there)?;
+            conditions.check(there)?;
         }
         let (id, begun) = (fresh_id(), Instant::now());
         let (mut small, mut parts) = (Vec::new(), Vec::new());
@@ -105,20 +86,8 @@ impl Gate {
             });
         }
         let (size, sums) = (body.length(), body.verified());
-        let NewObject { headers, meta, tags, lock, conditions } = new;
-        let record = ObjectRecord {
-            size,
-            etag: digest::hex(&sums.md5()),
-            modified_ms: now_ms(),
-            headers,
-            meta,
-            checksum: sums.named(),
-            parts,
-            tags,
-            retention: lock.retention,
-            hold: lock.hold,
-            ..ObjectRecord::default()
-        };
+        let (etag, checksum) = (digest::hex(&sums.md5()), sums.named());
+        let record = ObjectRecord { size, etag, modified_ms: now_ms(), checksum, parts, ..new };
         self.commit((bucket, at, key), &record, &small, &conditions)
     }
 
@@ -126,6 +95,7 @@ impl Gate {
     pub(crate) fn put_verified(&self, name: &str, body: &mut Payload<'_>) -> Result<()> {
         // All of it was read, or it is not in the pool: an object that is cut short is refused.
         let size = body.length();
+        body.hurry(self.budget());
         let mut source = StreamSource::new(&mut *body).with_size(size);
         self.put_data(name, &mut source).map_err(|error| failure_of(body, error))?;
         let rest = body.read(&mut [0; 1]).map_err(|error| unread(body, error));

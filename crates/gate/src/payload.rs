@@ -5,7 +5,10 @@
 //! end is an error.
 
 use std::io::{self, BufRead, Read};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use kiln_stripe::Budget;
 use sha2::{Digest as _, Sha256};
 
 use crate::digest::{self, Digests, Kind, Sums};
@@ -14,8 +17,14 @@ use crate::{request::Request, signature::Signer};
 
 /// Most bytes of a line between chunks.
 const MAX_LINE: usize = 4096;
+/// Least bytes of a chunk that is not the last one.
+const MIN_CHUNK: u64 = 8192;
+const SMALL_CHUNK: &str = "Only the last chunk is allowed to have a size less than 8192 bytes";
 /// Most lines behind the last chunk.
 const MAX_TRAILERS: usize = 16;
+/// Least bytes that a client sends in some time while others wait for memory.
+const LEAST: u64 = 1 << 20;
+const MAX_WAIT: Duration = Duration::from_secs(60);
 const OTHER_LENGTH: &str =
     "You did not provide the number of bytes specified by the Content-Length HTTP header";
 /// Said where there are several checksums.
@@ -78,7 +87,8 @@ impl Announced {
         }
         let md5 = req.header("content-md5").map(|text| {
             let bytes = digest::from_base64(text).filter(|bytes| bytes.len() == 16);
-            bytes.ok_or_else(|| wrong(Code::InvalidDigest, "Content-MD5: it is invalid"))
+            let invalid = || wrong(Code::InvalidDigest, "Content-MD5: it is invalid");
+            bytes.ok_or_else(|| invalid().with("Content-MD5", text))
         });
         Ok(Announced {
             length,
@@ -104,23 +114,32 @@ impl Announced {
     }
 }
 
+/// Begins the name of a header with a checksum.
+const PREFIX: &str = "x-amz-checksum-";
+
 /// The checksum of the payload that a request names.
 fn named_checksum(req: &Request) -> Result<Option<(Kind, Option<Vec<u8>>)>> {
+    let words = req.headers.keys().filter_map(|name| name.as_str().strip_prefix(PREFIX));
+    let mut words = words.filter(|word| !matches!(*word, "algorithm" | "mode" | "type"));
     let mut found = None;
-    for kind in Kind::ALL {
-        let Some(text) = req.header(&kind.header()) else { continue };
-        let bytes = digest::from_base64(text).filter(|bytes| bytes.len() == kind.bytes());
-        let bytes = bytes.ok_or_else(|| {
-            let why = format!("Value for {} header is invalid.", kind.header());
-            GateError::new(Code::InvalidRequest, why)
-        })?;
-        if found.replace((kind, Some(bytes))).is_some() {
+    if let Some(word) = words.next() {
+        if words.next().is_some() {
             return Code::InvalidRequest.err(SEVERAL);
         }
+        let kind = Kind::parse(word).ok_or_else(|| {
+            let why = "The algorithm type you specified in x-amz-checksum- header is invalid.";
+            Code::InvalidRequest.error(why)
+        })?;
+        let bytes = req.header(&kind.header()).and_then(digest::from_base64);
+        let bytes = bytes.filter(|bytes| bytes.len() == kind.bytes()).ok_or_else(|| {
+            let why = format!("Value for {} header is invalid.", kind.header());
+            Code::InvalidRequest.error(why)
+        })?;
+        found = Some((kind, Some(bytes)));
     }
     if let Some(trailer) = req.header("x-amz-trailer") {
         let kind = Kind::of_header(&trailer.trim().to_ascii_lowercase());
-        let unknown = || GateError::new(Code::InvalidRequest, "x-amz-trailer: it is no checksum");
+        let unknown = || Code::InvalidRequest.error("x-amz-trailer: it is no checksum");
         if found.replace((kind.ok_or_else(unknown)?, None)).is_some() {
             return Code::InvalidRequest.err(SEVERAL);
         }
@@ -143,8 +162,31 @@ pub(crate) struct Payload<'a> {
     got: u64,
     /// The chunk that is being read.
     chunk: Option<Chunk>,
+    /// Number and bytes of the last chunk that began.
+    last: Option<(u64, u64)>,
     ended: bool,
     failed: Option<GateError>,
+    /// Memory that others may wait for meanwhile.
+    budget: Option<Arc<Budget>>,
+    pace: Pace,
+}
+
+/// Pace at which a client sends: it holds memory while it does.
+#[derive(Debug, Default)]
+struct Pace {
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Pace {
+    /// Adds what was read in some time; returns whether it is too little.
+    fn is_slow(&mut self, bytes: u64, waited: Duration) -> bool {
+        (self.bytes, self.waited) = (self.bytes + bytes, self.waited + waited);
+        if self.bytes >= LEAST {
+            *self = Pace::default();
+        }
+        self.waited > MAX_WAIT
+    }
 }
 
 /// A chunk of the protocol.
@@ -165,8 +207,15 @@ impl<'a> Payload<'a> {
     ) -> Payload<'a> {
         let digests = Digests::new(announced.sha256.is_some(), announced.kind().or(kind));
         let signer = signer.filter(|_| announced.signed_chunks);
-        let (chunk, failed) = (None, None);
-        Payload { raw, announced, signer, digests, got: 0, chunk, ended: false, failed }
+        let (chunk, failed, budget, pace) = (None, None, None, Pace::default());
+        let (got, last, ended) = (0, None, false);
+        Payload { raw, announced, signer, digests, got, chunk, last, ended, failed, budget, pace }
+    }
+
+    /// Ends it where its client is slow and others wait for the memory that it holds.
+    pub(crate) fn hurry(&mut self, budget: &Arc<Budget>) {
+        self.digests.lag(budget);
+        self.budget = Some(Arc::clone(budget));
     }
 
     /// Returns the algorithm of the checksum that the client named.
@@ -209,6 +258,13 @@ impl<'a> Payload<'a> {
                 self.trailers()?;
                 return self.finish().map(|()| 0);
             }
+            if let Some((number, size @ ..MIN_CHUNK)) = self.last {
+                return Err(Code::InvalidChunkSizeError
+                    .error(SMALL_CHUNK)
+                    .with("Chunk", number)
+                    .with("BadChunkSize", size));
+            }
+            self.last = Some((self.last.map_or(1, |(number, _)| number + 1), chunk.left));
             if chunk.left > self.announced.length - self.got {
                 return Code::IncompleteBody.err(OTHER_LENGTH);
             }
@@ -236,10 +292,15 @@ impl<'a> Payload<'a> {
     /// Reads bytes of the payload itself.
     fn data(&mut self, buf: &mut [u8], most: u64) -> Result<usize> {
         let most = buf.len().min(usize::try_from(most).unwrap_or(usize::MAX));
+        let begun = Instant::now();
         let got =
             self.raw.read(&mut buf[..most]).map_err(|error| incomplete(&error.to_string()))?;
         if got == 0 {
             return Err(incomplete("it ends before its length"));
+        }
+        let is_slow = self.pace.is_slow(got as u64, begun.elapsed());
+        if is_slow && self.budget.as_ref().is_some_and(|budget| budget.is_waited_for()) {
+            return Code::RequestTimeout.err("payload: it is slow, and others wait for its memory");
         }
         self.digests.update(&buf[..got]);
         self.got += got as u64;
@@ -298,7 +359,7 @@ impl<'a> Payload<'a> {
                     let bytes = bytes.filter(|bytes| bytes.len() == kind.bytes());
                     *expected = Some(bytes.ok_or_else(|| {
                         let why = format!("Value for {name} trailing header is invalid.");
-                        GateError::new(Code::InvalidRequest, why)
+                        Code::InvalidRequest.error(why)
                     })?);
                 }
                 _ => {
@@ -326,12 +387,16 @@ impl<'a> Payload<'a> {
             return Err(incomplete("it has another length than was announced"));
         }
         let sums = self.digests.sums();
-        if self.announced.md5.as_ref().is_some_and(|md5| *md5 != sums.md5()) {
-            return Code::BadDigest
-                .err("The Content-MD5 you specified did not match what we received.");
+        if let Some(md5) = self.announced.md5.as_ref().filter(|md5| md5[..] != sums.md5()) {
+            let why = "The Content-MD5 you specified did not match what we received.";
+            return Err(Code::BadDigest
+                .error(why)
+                .with("CalculatedDigest", digest::to_base64(&sums.md5()))
+                .with("ExpectedDigest", digest::hex(md5)));
         }
         if sums.signed() != self.announced.sha256 {
-            return Code::XAmzContentSHA256Mismatch.err("payload: its SHA-256 is another");
+            let other = |sum: &Option<String>| sum.clone().unwrap_or_default();
+            return Err(other_sha256(&other(&self.announced.sha256), &other(&sums.signed())));
         }
         if let Some((kind, expected)) = &self.announced.checksum {
             let expected = expected.as_ref().map(|expected| digest::to_base64(expected));
@@ -349,8 +414,16 @@ pub(crate) fn unmatched(kind: Kind) -> String {
     format!("The {} you specified did not match the calculated checksum.", kind.name())
 }
 
+/// Says that the SHA-256 of a payload is not the one that was signed.
+pub(crate) fn other_sha256(signed: &str, found: &str) -> GateError {
+    Code::XAmzContentSHA256Mismatch
+        .error("payload: its SHA-256 is another")
+        .with("ClientComputedContentSHA256", signed)
+        .with("S3ComputedContentSHA256", found)
+}
+
 fn incomplete(why: &str) -> GateError {
-    GateError::new(Code::IncompleteBody, format!("payload: {why}"))
+    Code::IncompleteBody.error(format!("payload: {why}"))
 }
 
 impl Read for Payload<'_> {
@@ -457,12 +530,24 @@ mod tests {
     }
 
     #[test]
+    fn a_slow_client_is_cut_off_where_others_wait() {
+        let mut pace = Pace::default();
+        let step = MAX_WAIT / 4;
+        let slow = (0..5).map(|_| pace.is_slow(1000, step));
+        assert!(slow.eq([false, false, false, false, true]));
+        assert!(!pace.is_slow(LEAST, step), "it has made up for it");
+        assert!((0..100).all(|_| !pace.is_slow(LEAST / 4, step)), "a mebibyte a minute is enough");
+    }
+
+    #[test]
     fn unsigned_trailers_are_verified() {
         let trailer = [("x-amz-trailer", "x-amz-checksum-crc32")];
         let all = |raw: &str| read(raw.as_bytes(), announced(UNSIGNED, 9, &trailer)?, None);
-        let good = "5\r\n12345\r\n4\r\n6789\r\n0\r\nx-amz-checksum-crc32:y/Q5Jg==\r\n\r\n";
+        let good = "9\r\n123456789\r\n0\r\nx-amz-checksum-crc32:y/Q5Jg==\r\n\r\n";
         assert_eq!(all(good).unwrap(), b"123456789");
         let code = |raw: &str| all(raw).unwrap_err().code;
+        let small = good.replace("9\r\n12345", "5\r\n12345\r\n4\r\n");
+        assert_eq!(code(&small), Code::InvalidChunkSizeError);
         assert_eq!(code(&good.replace("y/Q5", "y/Q6")), Code::BadDigest);
         assert_eq!(code("9\r\n123456789\r\n0\r\n\r\n"), Code::MalformedTrailerError);
         assert_eq!(code(&good.replace("crc32:", "crc32c:")), Code::MalformedTrailerError);

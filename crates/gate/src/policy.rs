@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 
 /// Begins the name of a bucket or of its objects in a policy.
 const ARN: &str = "arn:aws:s3:::";
@@ -27,7 +27,7 @@ fn statements(policy: &Value) -> &[Value] {
 /// Refuses policies that grant anything but reads by everybody.
 /// Errors: [`Code::MalformedPolicy`]; [`Code::NotImplemented`]: it is a policy of another kind.
 pub(crate) fn check(policy: &str, bucket: &str) -> Result<()> {
-    let malformed = |why: &str| GateError::new(Code::MalformedPolicy, why);
+    let malformed = |why: &str| Code::MalformedPolicy.error(why);
     if !policy.trim_start().starts_with('{') {
         return Err(malformed("Policies must be valid JSON and the first byte must be '{'"));
     }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 
 const MAGIC: [u8; 6] = *b"\x89KS3\r\n";
 const VERSION: u16 = 1;
@@ -192,7 +192,7 @@ impl BucketRecord {
 /// Makes a record's bytes.
 pub(crate) fn to_bytes(record: &impl Serialize, data: &[u8]) -> Result<Vec<u8>> {
     let text = serde_json::to_vec(record)
-        .map_err(|error| GateError::new(Code::InternalError, format!("record: {error}")))?;
+        .map_err(|error| Code::InternalError.error(format!("record: {error}")))?;
     let mut bytes = Vec::with_capacity(HEAD + text.len() + data.len());
     bytes.extend_from_slice(&MAGIC);
     bytes.extend_from_slice(&VERSION.to_le_bytes());
@@ -204,7 +204,7 @@ pub(crate) fn to_bytes(record: &impl Serialize, data: &[u8]) -> Result<Vec<u8>> 
 
 /// Reads a record, and says where data begins behind it.
 pub(crate) fn from_bytes<T: DeserializeOwned>(bytes: &[u8]) -> Result<(T, usize)> {
-    let broken = |why: String| GateError::new(Code::InternalError, format!("record: {why}"));
+    let broken = |why: String| Code::InternalError.error(format!("record: {why}"));
     let head = bytes.get(..HEAD).filter(|head| head[..6] == MAGIC);
     let head = head.ok_or_else(|| broken("its head is invalid".into()))?;
     let version = u16::from_le_bytes([head[6], head[7]]);

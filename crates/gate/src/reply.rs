@@ -36,6 +36,7 @@ impl Reply {
         if sentence.is_some() {
             document.text("Reason", &error.message);
         }
+        error.details.iter().for_each(|(name, text)| _ = document.text(name, text));
         document.text("Resource", path).text("RequestId", id);
         let mut reply = Reply { status: error.code.status(), ..Reply::xml(document) };
         if let Some(id) = &error.marker {

@@ -2,7 +2,7 @@
 
 use http::{HeaderMap, Method};
 
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 
 /// Said of a number that no part can have.
 pub(crate) const NO_PART: &str = "Part number must be an integer between 1 and 10000, inclusive.";
@@ -23,7 +23,7 @@ impl Request {
     /// Reads the head of a request.
     /// Errors: [`Code::InvalidArgument`]: what is encoded in it is no text.
     pub(crate) fn new(head: &http::request::Parts) -> Result<Request> {
-        let wrong = || GateError::new(Code::InvalidArgument, "URI: it is no text when decoded");
+        let wrong = || Code::InvalidArgument.error("URI: it is no text when decoded");
         let path = decoded(head.uri.path(), false).ok_or_else(wrong)?;
         let query = pairs(head.uri.query().unwrap_or("")).ok_or_else(wrong)?;
         let (method, mut headers) = (head.method.clone(), head.headers.clone());
@@ -63,7 +63,7 @@ impl Request {
                 }
                 _ => format!("Provided {text} not an integer or within integer range"),
             };
-            GateError::new(Code::InvalidArgument, why)
+            Code::InvalidArgument.error(why)
         })
     }
 }

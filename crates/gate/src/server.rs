@@ -359,7 +359,7 @@ async fn answer(
     id: &str,
     cors: &Arc<OnceLock<Cors>>,
 ) -> Result<(Reply, Option<Body>)> {
-    let busy = || GateError::new(Code::SlowDown, "the server has as many requests as it may");
+    let busy = || Code::SlowDown.error("the server has as many requests as it may");
     let slot = tokio::time::timeout(shared.limits.idle, Arc::clone(&shared.slots).acquire_owned());
     let slot = slot.await.map_err(|_| busy())?.map_err(|_| busy())?;
     let req = Request::new(&head)?;

@@ -13,11 +13,15 @@ const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 /// Seconds that the clocks of client and server may differ.
 const MAX_SKEW: u64 = 15 * 60;
+const PAYLOADS: &str = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, \
+    STREAMING-UNSIGNED-PAYLOAD-TRAILER, STREAMING-AWS4-HMAC-SHA256-PAYLOAD, \
+    STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER, STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD, \
+    STREAMING-AWS4-ECDSA-P256-SHA256-PAYLOAD-TRAILER or a valid sha256 value.";
 /// Most seconds that a presigned URL is good for.
 const MAX_EXPIRES: i64 = 7 * 86_400;
 
 /// The signature that a request carries, before it is verified.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Claim {
     /// Id of the access key.
     pub key_id: String,
@@ -36,13 +40,13 @@ pub(crate) struct Claim {
 
 fn malformed(why: &str) -> GateError {
     let why = format!("The authorization header is malformed; {why}");
-    GateError::new(Code::AuthorizationHeaderMalformed, why)
+    Code::AuthorizationHeaderMalformed.error(why)
 }
 
 fn version2() -> GateError {
     let why = "The authorization mechanism you have provided is not supported. Please use \
                AWS4-HMAC-SHA256.";
-    GateError::new(Code::InvalidRequest, why)
+    Code::InvalidRequest.error(why)
 }
 
 impl Claim {
@@ -67,13 +71,15 @@ impl Claim {
         }
         let words = header.strip_prefix(ALGORITHM).filter(|words| words.starts_with([' ', ',']));
         let words = words.ok_or_else(|| {
-            let why = match header.contains(' ') {
-                true => "Unsupported Authorization Type",
-                false => {
-                    "Authorization header is invalid -- one and only one ' ' (space) required."
+            let (why, value) = match header.split_once(' ') {
+                Some((kind, _)) => ("Unsupported Authorization Type", kind),
+                None => {
+                    let why = "Authorization header is invalid -- one and only one ' ' (space) \
+                               required.";
+                    (why, header)
                 }
             };
-            GateError::new(Code::InvalidArgument, why)
+            Code::InvalidArgument.error(why).argument("Authorization", value)
         })?;
         let words: Vec<&str> =
             words.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
@@ -100,30 +106,37 @@ impl Claim {
             }
             _ => time.to_owned(),
         };
-        let payload = req.header("x-amz-content-sha256").ok_or_else(|| {
-            GateError::new(Code::InvalidRequest, "x-amz-content-sha256: it is not there")
-        })?;
+        let payload = req
+            .header("x-amz-content-sha256")
+            .ok_or_else(|| Code::InvalidRequest.error("x-amz-content-sha256: it is not there"))?;
+        let is_sha256 = unhex(payload).is_some_and(|bytes| bytes.len() == 32);
+        if !is_sha256 && !payload.starts_with("STREAMING-") && payload != "UNSIGNED-PAYLOAD" {
+            return Err(Code::InvalidArgument
+                .error(PAYLOADS)
+                .argument("x-amz-content-sha256", payload));
+        }
         let signed = field("SignedHeaders")?;
         Claim {
             signed: signed.split(';').map(str::to_owned).collect(),
             signature: field("Signature")?.to_owned(),
             payload: payload.to_owned(),
             time,
-            expires: None,
-            key_id: String::new(),
-            scope: String::new(),
+            ..Claim::default()
         }
         .with_credential(field("Credential")?, malformed)
     }
 
     fn of_query(req: &Request) -> Result<Claim> {
-        let wrong = |why: &str| GateError::new(Code::AuthorizationQueryParametersError, why);
+        let wrong = |why: &str| Code::AuthorizationQueryParametersError.error(why);
         let missing = "Query-string authentication version 4 requires the X-Amz-Algorithm, \
                        X-Amz-Credential, X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and \
                        X-Amz-Expires parameters.";
         let word = |name: &str| req.word(name).ok_or_else(|| wrong(missing));
         if word("X-Amz-Algorithm")? != ALGORITHM {
-            return Err(wrong("X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256\""));
+            return Err(wrong(
+                "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256 and \
+                AWS4-ECDSA-P256-SHA256\"",
+            ));
         }
         let expires = match word("X-Amz-Expires")?.parse::<i64>() {
             Ok(..=0) => return Err(wrong("X-Amz-Expires must be non-negative")),
@@ -143,8 +156,7 @@ impl Claim {
             payload: payload.unwrap_or("UNSIGNED-PAYLOAD").to_owned(),
             time: word("X-Amz-Date")?.to_owned(),
             expires: Some(expires),
-            key_id: String::new(),
-            scope: String::new(),
+            ..Claim::default()
         }
         .with_credential(word("X-Amz-Credential")?, |why| {
             match why.starts_with("Invalid") {
@@ -193,12 +205,15 @@ impl Claim {
     /// [`Code::AccessDenied`] for a URL that has expired, or headers that should be signed and are
     /// not.
     pub(crate) fn verify(&self, req: &Request, secret: &str, now: u64) -> Result<Signer> {
-        let denied = |why: &str| GateError::new(Code::AccessDenied, why);
+        let denied = |why: &str| Code::AccessDenied.error(why);
         let time = times::parse_basic(&self.time);
         let time = time.ok_or_else(|| denied("the time of the request cannot be read"))?;
         match self.expires {
             Some(expires) if now > time.saturating_add(expires) => {
-                return Err(denied("Request has expired."));
+                return Err(denied("Request has expired.")
+                    .with("X-Amz-Expires", expires)
+                    .with("Expires", times::iso((time + expires) * 1000))
+                    .with("ServerTime", times::iso(now * 1000)));
             }
             Some(_) if time > now + MAX_SKEW => return Err(denied("the URL is not good yet")),
             None if now.abs_diff(time) > MAX_SKEW => {
@@ -210,13 +225,15 @@ impl Claim {
         if !self.signed.iter().any(|name| name == "host") {
             return Err(denied("the header host is not signed"));
         }
-        for name in req.headers.keys().map(http::HeaderName::as_str) {
-            let free = self.expires.is_some() && name == "x-amz-content-sha256";
-            if name.starts_with("x-amz-") && !free && !self.signed.iter().any(|has| has == name) {
-                return Err(denied(
-                    "There were headers present in the request which were not signed",
-                ));
-            }
+        let unsigned = req.headers.keys().map(http::HeaderName::as_str).filter(|name| {
+            let free = self.expires.is_some() && *name == "x-amz-content-sha256";
+            name.starts_with("x-amz-") && !free && !self.signed.iter().any(|has| has == name)
+        });
+        let mut unsigned: Vec<&str> = unsigned.collect();
+        if !unsigned.is_empty() {
+            unsigned.sort_unstable();
+            let why = "There were headers present in the request which were not signed";
+            return Err(denied(why).with("HeadersNotSigned", unsigned.join(", ")));
         }
         let signer = Signer::new(secret, &self.scope, &self.time);
         let text = self.canonical(req);
@@ -290,7 +307,7 @@ impl Signer {
         let given = unhex(signature).unwrap_or_default();
         mac(&self.key, text.as_bytes()).verify_slice(&given).map_err(|_| {
             let why = "the signature is not the one of this request and the key's secret";
-            GateError::new(Code::SignatureDoesNotMatch, why)
+            Code::SignatureDoesNotMatch.error(why)
         })
     }
 

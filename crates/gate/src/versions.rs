@@ -63,7 +63,7 @@ pub(crate) fn is_marker(run: &str) -> bool {
 }
 
 fn no_version() -> GateError {
-    GateError::new(Code::NoSuchVersion, "version: the object has none of this id")
+    Code::NoSuchVersion.error("version: the object has none of this id")
 }
 
 /// The object that is there for clients.
@@ -75,7 +75,7 @@ impl Gate {
     /// Finds an object: the version in force.
     /// Errors: [`Code::NoSuchKey`], [`Code::NoSuchBucket`]; the pool's errors.
     pub(crate) fn object(&self, at: &BucketRecord, key: &str) -> Result<Seen<ObjectRecord>> {
-        let none = || GateError::new(Code::NoSuchKey, "object: there is none of this key");
+        let none = || Code::NoSuchKey.error("object: there is none of this key");
         let seen = self.see_object(at, key)?.ok_or_else(none)?;
         match seen.record.marker {
             true => Err(GateError { marker: Some(seen.record.id().to_owned()), ..none() }),
@@ -411,7 +411,7 @@ impl Gate {
 fn is_a_marker(record: &ObjectRecord) -> GateError {
     let why = "version: it is a delete marker";
     let marker = Some(record.id().to_owned());
-    GateError { marker, ..GateError::new(Code::MethodNotAllowed, why) }
+    GateError { marker, ..Code::MethodNotAllowed.error(why) }
 }
 
 #[cfg(test)]

@@ -51,6 +51,30 @@ impl Writer {
         checksum
     }
 
+    /// Adds an element with a text where there is one.
+    pub(crate) fn maybe(&mut self, name: &str, text: Option<impl AsRef<str>>) -> &mut Writer {
+        match text {
+            Some(text) => self.text(name, text),
+            None => self,
+        }
+    }
+
+    /// Adds an element of elements with texts.
+    pub(crate) fn row<const N: usize>(
+        &mut self,
+        name: &'static str,
+        texts: [(&str, &str); N],
+    ) -> &mut Writer {
+        self.within(name, |one| {
+            texts.iter().for_each(|(name, text)| _ = one.text(name, text));
+        })
+    }
+
+    /// Adds an access key as the owner of a thing, or as one who may use it.
+    pub(crate) fn owner(&mut self, name: &'static str, id: &str) -> &mut Writer {
+        self.row(name, [("ID", id), ("DisplayName", id)])
+    }
+
     /// Adds an element with others in it.
     pub(crate) fn within(
         &mut self,
@@ -126,7 +150,7 @@ impl Element {
 }
 
 fn malformed(why: &str) -> GateError {
-    GateError::new(Code::MalformedXML, format!("document: {why}"))
+    Code::MalformedXML.error(format!("document: {why}"))
 }
 
 /// Reads a document. Entities are the five of XML and numbers; there are no declarations.

@@ -32,25 +32,15 @@ impl Call<'_> {
         let next = (buckets.len() > most as usize).then(|| buckets[most as usize - 1].name.clone());
         buckets.truncate(most as usize);
         let mut document = Writer::new("ListAllMyBucketsResult");
-        let id = &self.key.id;
-        document.within("Owner", |owner| {
-            owner.text("ID", id).text("DisplayName", id);
-        });
+        document.owner("Owner", &self.key.id);
         document.within("Buckets", |list| {
             for bucket in &buckets {
-                list.within("Bucket", |one| {
-                    one.text("Name", &bucket.name);
-                    one.text("CreationDate", times::iso(bucket.created_ms));
-                    one.text("BucketRegion", REGION);
-                });
+                let made = ("CreationDate", &times::iso(bucket.created_ms)[..]);
+                list.row("Bucket", [("Name", &bucket.name), made, ("BucketRegion", REGION)]);
             }
         });
-        if !prefix.is_empty() {
-            document.text("Prefix", prefix);
-        }
-        if let Some(next) = next {
-            document.text("ContinuationToken", next);
-        }
+        document.maybe("Prefix", Some(prefix).filter(|prefix| !prefix.is_empty()));
+        document.maybe("ContinuationToken", next);
         Ok(Reply::xml(document))
     }
 
@@ -107,10 +97,7 @@ impl Call<'_> {
                 Ok(_) if quiet => {}
                 Ok(end) => {
                     document.within("Deleted", |one| {
-                        one.text("Key", key);
-                        if let Some(id) = id {
-                            one.text("VersionId", id);
-                        }
+                        one.text("Key", key).maybe("VersionId", id);
                         if let (true, Some(id)) = (end.marker, &end.version) {
                             one.text("DeleteMarker", "true").text("DeleteMarkerVersionId", id);
                         }

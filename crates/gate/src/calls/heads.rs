@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range};
 
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::record::{Checksum, ObjectRecord};
 use crate::{
     calls::locks::with_lock, multipart::check_number, object::Conditions, reply::Reply,
@@ -10,10 +10,12 @@ use crate::{
 };
 
 /// Headers that are kept with an object and given back.
-const KEPT: [&str; 6] = [
+const KEPT: [&str; 7] = [
     "cache-control", "content-disposition", "content-encoding", "content-language", "content-type",
-    "expires",
+    "expires", REDIRECT,
 ];
+/// Keeps the place that a website sends its visitors to.
+pub(super) const REDIRECT: &str = "x-amz-website-redirect-location";
 /// Most bytes of a user's metadata.
 const MAX_META: usize = 2048;
 /// Most bytes of one of the headers that are kept.
@@ -26,7 +28,7 @@ pub(super) fn kept(req: &Request) -> Result<(BTreeMap<String, String>, BTreeMap<
     let (mut headers, mut meta, mut bytes) = (BTreeMap::new(), BTreeMap::new(), 0);
     let text = |name: &str| {
         req.header(name)
-            .ok_or_else(|| GateError::new(Code::InvalidArgument, format!("{name}: it is no UTF-8")))
+            .ok_or_else(|| Code::InvalidArgument.error(format!("{name}: it is no UTF-8")))
     };
     for name in req.headers.keys().map(http::HeaderName::as_str) {
         if let Some(own) = name.strip_prefix(META) {
@@ -46,6 +48,10 @@ pub(super) fn kept(req: &Request) -> Result<(BTreeMap<String, String>, BTreeMap<
                 let words = value.split(',').map(str::trim);
                 value = words.filter(|word| *word != "aws-chunked").collect::<Vec<_>>().join(",");
             }
+            let is_place = |begin: &&str| value.starts_with(begin);
+            if name == REDIRECT && !["/", "http://", "https://"].iter().any(is_place) {
+                return Code::InvalidRedirectLocation.err(format!("{name}: it is no place"));
+            }
             if value.len() > MAX_HEADER {
                 return Code::InvalidArgument.err(format!("{name}: too long"));
             }
@@ -64,7 +70,7 @@ pub(super) fn kept(req: &Request) -> Result<(BTreeMap<String, String>, BTreeMap<
 pub(super) fn conditions(req: &Request) -> Result<Conditions> {
     let if_none = match req.header("if-none-match") {
         None => false,
-        Some("*") => true,
+        Some("*") if !req.headers.contains_key("if-match") => true,
         Some(_) => {
             return Code::NotImplemented
                 .err("A header you provided implies functionality that is not implemented.");
@@ -84,42 +90,23 @@ fn has(list: &str, record: &ObjectRecord) -> bool {
     list.split(',').any(|etag| bare(etag) == "*" || bare(etag) == record.etag)
 }
 
-/// The names of the headers with which a read asks for a certain state of the object.
-pub(super) struct Asks {
-    pub matching: &'static str,
-    pub none: &'static str,
-    pub modified: &'static str,
-    pub unmodified: &'static str,
-}
+/// Begins the names of the headers that ask for a state of the source of a copy.
+pub(super) const COPY: &str = "x-amz-copy-source-";
 
-/// The headers of a read itself.
-pub(super) const READ: Asks = Asks {
-    matching: "if-match",
-    none: "if-none-match",
-    modified: "if-modified-since",
-    unmodified: "if-unmodified-since",
-};
-
-/// The headers about the source of a copy.
-pub(super) const COPY: Asks = Asks {
-    matching: "x-amz-copy-source-if-match",
-    none: "x-amz-copy-source-if-none-match",
-    modified: "x-amz-copy-source-if-modified-since",
-    unmodified: "x-amz-copy-source-if-unmodified-since",
-};
-
-/// Checks what a read asks for; `true`: the client has this state of the object already.
-pub(super) fn is_known(req: &Request, asks: &Asks, record: &ObjectRecord) -> Result<bool> {
+/// Checks what a read asks for in headers that begin so; `true`: the client has this state of the
+/// object already.
+pub(super) fn is_known(req: &Request, begin: &str, record: &ObjectRecord) -> Result<bool> {
+    let header = |name: &str| req.header(&format!("{begin}{name}"));
     let failed =
-        |name: &str| Code::PreconditionFailed.err(format!("{name}: the object is another"));
+        |name: &str| Code::PreconditionFailed.err(format!("{begin}{name}: the object is another"));
     let seconds = record.modified_ms / 1000;
-    let time = |name: &str| req.header(name).and_then(times::parse_http);
-    match (req.header(asks.matching), time(asks.unmodified)) {
-        (Some(list), _) if !has(list, record) => return failed(asks.matching),
-        (None, Some(time)) if seconds > time => return failed(asks.unmodified),
+    let time = |name: &str| header(name).and_then(times::parse_http);
+    match (header("if-match"), time("if-unmodified-since")) {
+        (Some(list), _) if !has(list, record) => return failed("if-match"),
+        (None, Some(time)) if seconds > time => return failed("if-unmodified-since"),
         _ => {}
     }
-    Ok(match (req.header(asks.none), time(asks.modified)) {
+    Ok(match (header("if-none-match"), time("if-modified-since")) {
         (Some(list), _) => has(list, record),
         (None, Some(time)) => seconds <= time,
         _ => false,

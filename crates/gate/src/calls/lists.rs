@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::listing::{Entry, ListRequest};
 use crate::request::{Request, encoded};
 use crate::{
@@ -32,15 +32,10 @@ impl Texts {
         if self.url { encoded(text, true) } else { text.to_owned() }
     }
 
-    fn note(self, document: &mut Writer) {
-        if self.url {
-            document.text("EncodingType", "url");
-        }
+    fn note(self, document: &mut Writer, delimiter: &str) {
+        document.maybe("EncodingType", self.url.then_some("url"));
+        document.maybe("Delimiter", Some(self.show(delimiter)).filter(|text| !text.is_empty()));
     }
-}
-
-fn token_of(after: &str) -> String {
-    URL_SAFE_NO_PAD.encode(after)
 }
 
 fn after_token(token: &str) -> Result<String> {
@@ -48,9 +43,7 @@ fn after_token(token: &str) -> Result<String> {
     bytes
         .and_then(|bytes| String::from_utf8(bytes).ok())
         .filter(|after| !after.is_empty())
-        .ok_or_else(|| {
-            GateError::new(Code::InvalidArgument, "continuation-token: it is not of this server")
-        })
+        .ok_or_else(|| Code::InvalidArgument.error("continuation-token: it is not of this server"))
 }
 
 impl Call<'_> {
@@ -81,26 +74,15 @@ impl Call<'_> {
         let prefix = if second { texts.show(&list.prefix) } else { list.prefix.clone() };
         document.text("Name", bucket).text("Prefix", prefix);
         document.show("MaxKeys", list.most).show("IsTruncated", page.next.is_some());
-        texts.note(&mut document);
-        if !list.delimiter.is_empty() {
-            document.text("Delimiter", texts.show(&list.delimiter));
-        }
+        texts.note(&mut document, &list.delimiter);
         if second {
-            document.show("KeyCount", page.entries.len());
-            if let Some(token) = token {
-                document.text("ContinuationToken", token);
-            }
-            if let Some(start) = self.req.word("start-after") {
-                document.text("StartAfter", texts.show(start));
-            }
-            if let Some(next) = &page.next {
-                document.text("NextContinuationToken", token_of(next));
-            }
+            document.show("KeyCount", page.entries.len()).maybe("ContinuationToken", token);
+            document.maybe("StartAfter", self.req.word("start-after").map(|key| texts.show(key)));
+            let next = page.next.as_ref().map(|next| URL_SAFE_NO_PAD.encode(next));
+            document.maybe("NextContinuationToken", next);
         } else {
             document.text("Marker", texts.show(&list.after));
-            if let Some(next) = &page.next {
-                document.text("NextMarker", texts.show(next));
-            }
+            document.maybe("NextMarker", page.next.as_ref().map(|next| texts.show(next)));
         }
         let owner = !second || word("fetch-owner") == "true";
         for entry in &page.entries {
@@ -123,15 +105,10 @@ impl Call<'_> {
         document.text("Name", bucket).text("Prefix", texts.show(&list.prefix));
         document.text("KeyMarker", texts.show(&list.after)).text("VersionIdMarker", after_id);
         document.show("MaxKeys", list.most).show("IsTruncated", next.is_some());
-        texts.note(&mut document);
-        if !list.delimiter.is_empty() {
-            document.text("Delimiter", texts.show(&list.delimiter));
-        }
+        texts.note(&mut document, &list.delimiter);
         if let Some((key, id)) = &next {
             document.text("NextKeyMarker", texts.show(key));
-            if !id.is_empty() {
-                document.text("NextVersionIdMarker", id);
-            }
+            document.maybe("NextVersionIdMarker", Some(id).filter(|id| !id.is_empty()));
         }
         for (entry, latest) in &entries {
             self.entry(&mut document, entry, texts, Some(*latest), true);
@@ -151,9 +128,7 @@ impl Call<'_> {
         let (key, record) = match entry {
             Entry::Object(key, record) => (key, record),
             Entry::Prefix(prefix) => {
-                document.within("CommonPrefixes", |one| {
-                    one.text("Prefix", texts.show(prefix));
-                });
+                document.row("CommonPrefixes", [("Prefix", &texts.show(prefix))]);
                 return;
             }
         };
@@ -181,9 +156,7 @@ impl Call<'_> {
             one.text("ChecksumAlgorithm", &checksum.kind).text("ChecksumType", checksum.of_type());
         }
         if owner {
-            one.within("Owner", |owner| {
-                owner.text("ID", &self.key.id).text("DisplayName", &self.key.id);
-            });
+            one.owner("Owner", &self.key.id);
         }
     }
 
@@ -198,10 +171,7 @@ impl Call<'_> {
         document.text("Bucket", bucket).text("KeyMarker", texts.show(after));
         document.text("UploadIdMarker", after_id).text("Prefix", texts.show(prefix));
         document.show("MaxUploads", most);
-        texts.note(&mut document);
-        if !delimiter.is_empty() {
-            document.text("Delimiter", texts.show(delimiter));
-        }
+        texts.note(&mut document, delimiter);
         let (mut group, mut last, mut count) = (None, (String::new(), String::new()), 0);
         let mut more = false;
         for (key, id, record) in self.gate.uploads(&at, prefix)? {
@@ -226,9 +196,7 @@ impl Call<'_> {
             count += 1;
             match &shown {
                 Some(shown) => {
-                    document.within("CommonPrefixes", |one| {
-                        one.text("Prefix", texts.show(shown));
-                    });
+                    document.row("CommonPrefixes", [("Prefix", &texts.show(shown))]);
                     last = (shown.clone(), id);
                 }
                 None => {

@@ -5,7 +5,7 @@ use http::Method;
 use crate::calls::{Call, not_allowed};
 use crate::error::{Code, GateError, Result};
 use crate::record::{Mode, ObjectRecord, Retention};
-use crate::{access::Right, gate::now_ms, lock, object::Lock, reply::Reply, times, xml::Writer};
+use crate::{access::Right, gate::now_ms, lock, reply::Reply, times, xml::Writer};
 
 const MODE: &str = "x-amz-object-lock-mode";
 const UNTIL: &str = "x-amz-object-lock-retain-until-date";
@@ -39,9 +39,8 @@ fn held(status: Option<&str>) -> Result<bool> {
 
 fn until(text: Option<&str>) -> Result<u64> {
     let time = text.and_then(times::parse_iso);
-    let time = time.ok_or_else(|| {
-        GateError::new(Code::MalformedXML, "retention: RetainUntilDate is no time")
-    })?;
+    let time =
+        time.ok_or_else(|| Code::MalformedXML.error("retention: RetainUntilDate is no time"))?;
     match time > now_ms() {
         true => Ok(time),
         false => Code::InvalidArgument.err("The retain until date must be in the future!"),
@@ -60,9 +59,9 @@ impl Call<'_> {
     }
 
     /// Returns the lock that a request gives to the version that it makes.
-    pub(super) fn lock_of(&self, bucket: &str) -> Result<Lock> {
+    pub(super) fn lock_of(&self, bucket: &str) -> Result<(Option<Retention>, Option<bool>)> {
         let header = |name| self.req.header(name);
-        let wrong = |why: &str| GateError::new(Code::InvalidArgument, why);
+        let wrong = |why: &str| Code::InvalidArgument.error(why);
         let retention = match (header(MODE), header(UNTIL)) {
             (None, None) => None,
             (Some(mode), Some(time)) => {
@@ -89,7 +88,7 @@ impl Call<'_> {
                 ..error
             })?;
         }
-        Ok(Lock { retention, hold })
+        Ok((retention, hold))
     }
 
     /// Reads or changes the retention or the legal hold of a version.
@@ -134,7 +133,7 @@ impl Call<'_> {
 
 /// The document of a version's retention, or legal hold.
 fn shown(record: &ObjectRecord, hold: bool) -> Result<Reply> {
-    let none = || GateError::new(Code::NoSuchObjectLockConfiguration, "version: none was ever set");
+    let none = || Code::NoSuchObjectLockConfiguration.error("version: none was ever set");
     if hold {
         let on = record.hold.ok_or_else(none)?;
         let mut document = Writer::new("LegalHold");

@@ -58,7 +58,7 @@ impl Call<'_> {
 
     pub(super) fn head_object(&mut self) -> Result<Reply> {
         let (at, seen) = self.found()?;
-        if heads::is_known(self.req, &heads::READ, &seen.record)? {
+        if heads::is_known(self.req, "", &seen.record)? {
             return Ok(Self::not_modified(&at, &seen.record));
         }
         let wanted = heads::wanted(self.req, &seen.record)?;
@@ -73,7 +73,7 @@ impl Call<'_> {
         let mut tries = 0;
         loop {
             let (at, seen) = self.found()?;
-            if heads::is_known(self.req, &heads::READ, &seen.record)? {
+            if heads::is_known(self.req, "", &seen.record)? {
                 return Ok(Self::not_modified(&at, &seen.record).into());
             }
             let wanted = heads::wanted(self.req, &seen.record)?;
@@ -138,9 +138,8 @@ impl Call<'_> {
                     one.text("ChecksumType", checksum.of_type());
                 }),
                 ("ObjectParts", _) if record.upload.is_some() => {
-                    document.within("ObjectParts", |one| {
-                        one.show("TotalPartsCount", record.parts.len());
-                    })
+                    let count = record.parts.len().to_string();
+                    document.row("ObjectParts", [("TotalPartsCount", &count)])
                 }
                 _ => &mut document,
             };

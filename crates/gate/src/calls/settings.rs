@@ -4,7 +4,7 @@
 use http::Method;
 
 use crate::calls::{Call, not_allowed, stubs, tags};
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::xml::{self, Writer};
 use crate::{access::Right, cors, lifecycle, lock, policy, reply::Reply};
 
@@ -28,7 +28,7 @@ impl Call<'_> {
             }
             Method::PUT => {
                 let bytes = self.small_payload(true)?;
-                let wrong = |_| GateError::new(Code::MalformedXML, "document: it is no UTF-8");
+                let wrong = |_| Code::MalformedXML.error("document: it is no UTF-8");
                 let mut text = String::from_utf8(bytes).map_err(wrong)?;
                 match name {
                     "policy" => policy::check(&text, bucket)?,

@@ -20,7 +20,7 @@ pub(super) fn subresource(req: &Request) -> Option<&'static str> {
 }
 
 fn not_implemented(what: &str) -> GateError {
-    GateError::new(Code::NotImplemented, format!("{what}: the server does not have it"))
+    Code::NotImplemented.error(format!("{what}: the server does not have it"))
 }
 
 /// An answer that a thing was never set.
@@ -55,9 +55,7 @@ pub(super) fn state(stub: &str) -> Option<Writer> {
         }
         "ownershipControls" => {
             let mut document = Writer::new("OwnershipControls");
-            document.within("Rule", |rule| {
-                rule.text("ObjectOwnership", "BucketOwnerEnforced");
-            });
+            document.row("Rule", [("ObjectOwnership", "BucketOwnerEnforced")]);
             document
         }
         _ => return None,
@@ -114,15 +112,9 @@ impl Call<'_> {
     fn acl(&self) -> Reply {
         let mut document = Writer::new("AccessControlPolicy");
         let id = &self.key.id;
-        document.within("Owner", |owner| {
-            owner.text("ID", id).text("DisplayName", id);
-        });
-        document.within("AccessControlList", |list| {
+        document.owner("Owner", id).within("AccessControlList", |list| {
             list.within("Grant", |grant| {
-                grant.within("Grantee", |grantee| {
-                    grantee.text("ID", id).text("DisplayName", id);
-                });
-                grant.text("Permission", "FULL_CONTROL");
+                grant.owner("Grantee", id).text("Permission", "FULL_CONTROL");
             });
         });
         let mut reply = Reply::xml(document);
@@ -149,7 +141,7 @@ pub(super) fn refuse_acl(req: &Request) -> Result<()> {
     let others =
         ["public-read", "public-read-write", "authenticated-read", "aws-exec-read", "log-delivery"];
     let grants = req.headers.keys().any(|name| name.as_str().starts_with("x-amz-grant-"));
-    let refused = |what| Err(GateError::new(Code::AccessControlListNotSupported, what));
+    let refused = |what| Code::AccessControlListNotSupported.err(what);
     match req.header("x-amz-acl") {
         Some(acl) if others.iter().any(|other| acl.starts_with(other)) => refused("x-amz-acl"),
         Some(acl) if !private.contains(&acl) => {
@@ -177,10 +169,7 @@ fn check_ownership(ownership: Option<&str>) -> Result<()> {
 pub(super) fn refuse_unkept(req: &Request) -> Result<()> {
     refuse_acl(req)?;
     check_ownership(req.header("x-amz-object-ownership"))?;
-    let unkept = [
-        "x-amz-server-side-encryption", "x-amz-website-redirect-location",
-        "x-amz-write-offset-bytes",
-    ];
+    let unkept = ["x-amz-server-side-encryption", "x-amz-write-offset-bytes"];
     let found = req.headers.keys().find(|name| {
         unkept.iter().any(|begin| name.as_str().starts_with(begin))
             && !req.headers[*name].is_empty()

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use http::Method;
 
 use crate::calls::{Call, not_allowed, with_version};
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::request::{Request, pairs};
 use crate::xml::{self, Writer};
 use crate::{access::Right, reply::Reply};
@@ -47,21 +47,21 @@ pub(super) fn of_header(req: &Request) -> Result<Tags> {
     let wrong = || {
         let why = "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query \
                    parameters without tag name duplicates.";
-        GateError::new(Code::InvalidArgument, why)
+        Code::InvalidArgument.error(why)
     };
     let all = pairs(req.header("x-amz-tagging").unwrap_or(""));
     let all = all.filter(|all| all.iter().all(|(key, _)| !key.is_empty())).ok_or_else(wrong)?;
     checked(all, MAX_OBJECT).map_err(|error| match error.code {
         Code::InvalidTag if error.message.starts_with("The Tag") => error,
         Code::InvalidTag => wrong(),
-        _ => GateError::new(Code::InvalidArgument, error.message),
+        _ => Code::InvalidArgument.error(error.message),
     })
 }
 
 fn of_document(bytes: &[u8], most: usize) -> Result<Tags> {
     let document = xml::parse(bytes, "Tagging")?;
     let set = document.all("TagSet").next();
-    let set = set.ok_or_else(|| GateError::new(Code::MalformedXML, "tags: there is no TagSet"))?;
+    let set = set.ok_or_else(|| Code::MalformedXML.error("tags: there is no TagSet"))?;
     let text = |tag: &xml::Element, name| tag.child(name).unwrap_or_default().to_owned();
     checked(set.all("Tag").map(|tag| (text(tag, "Key"), text(tag, "Value"))), most)
 }
@@ -84,9 +84,7 @@ impl Call<'_> {
                 let record = self.gate.there(&at, key, id.as_deref())?.record;
                 document.within("TagSet", |set| {
                     for (key, value) in &record.tags {
-                        set.within("Tag", |tag| {
-                            tag.text("Key", key).text("Value", value);
-                        });
+                        set.row("Tag", [("Key", key), ("Value", value)]);
                     }
                 });
                 return Ok(with_version(Reply::xml(document), &at, &record));

@@ -3,7 +3,7 @@
 use crate::calls::writes::{with_new, with_source};
 use crate::calls::{Call, heads};
 use crate::digest::{self, Kind};
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
 use crate::multipart::{Expected, MAX_PARTS, NamedPart, UploadOf};
 use crate::record::{BucketRecord, Checksum, PartRecord, UploadRecord};
 use crate::xml::{Element, Writer};
@@ -28,7 +28,7 @@ impl<'a> Call<'a> {
     }
 
     fn part_number(&self) -> Result<u32> {
-        let none = || GateError::new(Code::InvalidArgument, "partNumber: it is not there");
+        let none = || Code::InvalidArgument.error("partNumber: it is not there");
         self.req.number("partNumber")?.ok_or_else(none)
     }
 
@@ -104,8 +104,8 @@ impl<'a> Call<'a> {
     pub(super) fn copy_part(&mut self) -> Result<Reply> {
         let (number, at) = (self.part_number()?, self.upload_bucket()?);
         let of = self.upload_of(&at);
-        let upload = self.gate.upload(of)?.record;
         let source = self.copy_source()?;
+        let upload = self.gate.upload(of)?.record;
         let size = source.seen.record.size;
         let header = self.req.header("x-amz-copy-source-range");
         let range = match (header, heads::first_last(header)) {
@@ -179,12 +179,12 @@ impl<'a> Call<'a> {
             text.parse().map_err(|_| {
                 let name = "Value for x-amz-mp-object-size header is";
                 let why = if text.starts_with('-') { "less than zero" } else { "invalid" };
-                GateError::new(Code::InvalidRequest, format!("{name} {why}: '{text}'"))
+                Code::InvalidRequest.error(format!("{name} {why}: '{text}'"))
             })
         });
         let checksum = checksum_of(|kind| self.req.header(&kind.header())).map_err(|kind| {
             let bad = |kind: Kind| format!("Value for {} header is invalid.", kind.header());
-            GateError::new(Code::InvalidRequest, kind.map_or(SEVERAL.to_owned(), bad))
+            Code::InvalidRequest.error(kind.map_or(SEVERAL.to_owned(), bad))
         })?;
         let size = size.transpose()?;
         let expected = Expected { checksum, full: self.full()?, size };
@@ -223,12 +223,13 @@ fn describe(one: &mut Writer, part: &PartRecord) {
 fn checksum_of<'t>(
     given: impl Fn(Kind) -> Option<&'t str>,
 ) -> Result<Option<Checksum>, Option<Kind>> {
-    let mut all = Kind::ALL.into_iter().filter_map(|kind| {
+    let mut all = Kind::all().filter_map(|kind| {
         Some(Checksum { kind: kind.name().to_owned(), value: given(kind)?.to_owned() })
     });
     let (first, second) = (all.next(), all.next());
     let is_good = |sum: &Checksum| {
-        let value = sum.value.split('-').next().and_then(digest::from_base64);
+        let (value, count) = sum.value.split_once('-').unwrap_or((&sum.value, "1"));
+        let value = digest::from_base64(value).filter(|_| count.parse::<u32>().is_ok());
         value.is_some_and(|value| Some(value.len()) == Kind::parse(&sum.kind).map(Kind::bytes))
     };
     match first {
@@ -240,14 +241,18 @@ fn checksum_of<'t>(
 
 /// A part that a client names.
 fn named_part(part: &Element) -> Result<NamedPart> {
-    let malformed = |why: &str| GateError::new(Code::MalformedXML, format!("part: {why}"));
-    let number = part.child("PartNumber").and_then(|text| text.parse().ok());
-    let number = number.ok_or_else(|| malformed("it has no number"))?;
+    let malformed = |why: &str| Code::MalformedXML.error(format!("part: {why}"));
+    let number = part.child("PartNumber").unwrap_or_default();
+    if number.parse().is_ok_and(|number: i64| number < 1) {
+        let error = Code::InvalidArgument.error("PartNumber must be >= 1");
+        return Err(error.argument("PartNumber", number));
+    }
+    let number = number.parse().map_err(|_| malformed("it has no number"))?;
     let etag = part.child("ETag").ok_or_else(|| malformed("it has no entity tag"))?;
     let checksum = checksum_of(|kind| part.child(&format!("Checksum{}", kind.name())));
     let checksum = checksum.map_err(|_| {
         let why = "Invalid Base64 or multiple checksums present in request";
-        GateError::new(Code::InvalidArgument, why)
+        Code::InvalidArgument.error(why)
     })?;
     Ok(NamedPart { number, etag: etag.trim_matches('"').to_owned(), checksum })
 }

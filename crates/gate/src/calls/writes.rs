@@ -1,7 +1,8 @@
 //! Objects put, copied and removed.
 
 use crate::calls::{Call, checked_id, heads, stubs, tags, with_expiry};
-use crate::error::{Code, GateError, Result};
+use crate::error::{Code, Result};
+use crate::names;
 use crate::record::{BucketRecord, ObjectRecord, Versioning};
 use crate::{
     access::Right, digest::Kind, gate::Seen, object::NewObject, reply::Reply, request::decoded,
@@ -41,8 +42,9 @@ impl Call<'_> {
         stubs::refuse_unkept(self.req)?;
         let (headers, meta) = heads::kept(self.req)?;
         let tags = tags::of_header(self.req)?;
-        let lock = self.lock_of(self.req.place().0)?;
-        Ok(NewObject { headers, meta, tags, lock, conditions: heads::conditions(self.req)? })
+        let (retention, hold) = self.lock_of(self.req.place().0)?;
+        let new = ObjectRecord { headers, meta, tags, retention, hold, ..ObjectRecord::default() };
+        Ok((new, heads::conditions(self.req)?))
     }
 
     pub(super) fn put_object(&mut self) -> Result<Reply> {
@@ -75,8 +77,7 @@ impl Call<'_> {
 
     /// Finds the source of a copy, and checks what the request demands of it.
     pub(super) fn copy_source(&self) -> Result<CopySource> {
-        let wrong =
-            |why: &str| GateError::new(Code::InvalidArgument, format!("x-amz-copy-source: {why}"));
+        let wrong = |why: &str| Code::InvalidArgument.error(format!("x-amz-copy-source: {why}"));
         let header = self.req.header("x-amz-copy-source").unwrap_or("");
         let (header, version) = match header.split_once("?versionId=") {
             Some((path, version)) => (path, Some(version)),
@@ -84,16 +85,21 @@ impl Call<'_> {
         };
         let version = version.map(checked_id).transpose()?;
         let path = decoded(header, false)
-            .ok_or_else(|| GateError::new(Code::InvalidArgument, "Invalid copy source encoding"))?;
+            .ok_or_else(|| Code::InvalidArgument.error("Invalid copy source encoding"))
+            .map_err(|error| error.argument("x-amz-copy-source", header))?;
         let path = path.strip_prefix('/').unwrap_or(&path);
         let (bucket, key) = path.split_once('/').ok_or_else(|| wrong("it has no key"))?;
+        names::check_bucket(bucket).map_err(|_| {
+            let error = Code::InvalidArgument.error("Invalid copy source bucket name");
+            error.argument("x-amz-copy-source", header)
+        })?;
         let at = self.need_read(bucket, Some(key))?;
         let at = self.expected(at, "x-amz-source-expected-bucket-owner")?;
         let seen = self.gate.version(&at, key, version)?.1;
         if seen.record.marker {
             return Code::InvalidRequest.err("x-amz-copy-source: it is a delete marker");
         }
-        if heads::is_known(self.req, &heads::COPY, &seen.record)? {
+        if heads::is_known(self.req, heads::COPY, &seen.record)? {
             return Code::PreconditionFailed.err("x-amz-copy-source-if: the source is another");
         }
         if seen.record.size > MAX_COPY && !self.req.headers.contains_key("x-amz-copy-source-range")
@@ -126,10 +132,14 @@ impl Call<'_> {
         }
         let record = &source.seen.record;
         if !replace {
-            (new.headers, new.meta) = (record.headers.clone(), record.meta.clone());
+            let place = new.0.headers.remove(heads::REDIRECT);
+            (new.0.headers, new.0.meta) = (record.headers.clone(), record.meta.clone());
+            // It is of an object itself.
+            new.0.headers.remove(heads::REDIRECT);
+            new.0.headers.extend(place.map(|place| (heads::REDIRECT.to_owned(), place)));
         }
         if !replace_tags {
-            new.tags.clone_from(&record.tags);
+            new.0.tags.clone_from(&record.tags);
         }
         let kept = record.checksum.as_ref().filter(|sum| sum.of_type() == "FULL_OBJECT");
         let kept = kept.and_then(|checksum| Kind::parse(&checksum.kind));
