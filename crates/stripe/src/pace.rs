@@ -68,7 +68,7 @@ struct Node {
 /// State of a node that was late.
 #[derive(Clone, Copy, Debug)]
 struct Slow {
-    /// The largest size that was late: smaller reads prove nothing.
+    /// The largest size that was late: for a time smaller reads prove nothing.
     size: usize,
     since: Duration,
     /// Time of the next probe; that of one under way comes after its end.
@@ -80,7 +80,7 @@ struct Slow {
 
 impl Slow {
     fn proves(&self, size: usize, now: Duration) -> bool {
-        now >= self.probe && (size >= self.size || now >= self.since + LEFT_OUT * TIMES)
+        now >= self.probe && (size >= self.size || now >= self.since + LEFT_OUT)
     }
 }
 
