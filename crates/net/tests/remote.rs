@@ -11,7 +11,7 @@ use kiln_store::{
     BACKENDS, Backend, BackendKind, BatchRead, FileBackend, Locks, Logs, MemoryBackend, Opening,
     Operation, StoreError, open_place,
 };
-use kiln_testkit::{Fault, FaultAction, FaultyBackend, battery::check_all, pattern};
+use kiln_testkit::{Fault, FaultAction, FaultyBackend, battery::check_all, battery::read, pattern};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
@@ -54,13 +54,6 @@ fn write(disk: &dyn Backend, name: &str, bytes: &[u8]) {
     let mut file = disk.append(name, 0).unwrap();
     file.append(bytes).unwrap();
     file.sync().unwrap();
-}
-
-fn read(disk: &dyn Backend, name: &str) -> Vec<u8> {
-    let file = disk.open(name).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
 }
 
 #[test]

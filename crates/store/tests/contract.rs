@@ -4,15 +4,10 @@ use kiln_store::{
     Absent, BACKENDS, Backend, MemoryBackend, NewFile, Opening, Operation, PacedBackend, ReadMode,
     StagedBackend, open_place, write_whole,
 };
-use kiln_testkit::{Bucket, Fault, FaultAction, FaultyBackend, battery::check_all, pattern};
+use kiln_testkit::{
+    Bucket, Fault, FaultAction, FaultyBackend, battery::check_all, battery::read, pattern,
+};
 use std::{io::ErrorKind, sync::Arc};
-
-fn read(disk: &dyn Backend, name: &str) -> Vec<u8> {
-    let file = disk.open(name).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
-}
 
 fn files(disk: &dyn Backend) -> &dyn Backend {
     disk

@@ -3,15 +3,8 @@
 use kiln_store::{
     Backend, BatchFiles, MemoryBackend, SERVED_BY, StagedBackend, StoreError, write_whole,
 };
-use kiln_testkit::{Bucket, Fault, FaultAction, FaultyBackend};
+use kiln_testkit::{Bucket, Fault, FaultAction, FaultyBackend, battery::read};
 use std::{io::ErrorKind, sync::Arc};
-
-fn read(place: &dyn Backend, name: &str) -> Vec<u8> {
-    let file = place.open(name).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
-}
 
 /// A name is that of the old file, or of the new one whole, wherever it fails, in the store or
 /// in the folder; and doing it again completes it.

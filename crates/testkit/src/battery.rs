@@ -132,7 +132,8 @@ fn write(disk: &dyn Backend, name: &str, bytes: &[u8]) {
     write_whole(disk, name, bytes).unwrap();
 }
 
-fn read(disk: &dyn Backend, name: &str) -> Vec<u8> {
+/// Returns all bytes of a file, which must be there.
+pub fn read(disk: &dyn Backend, name: &str) -> Vec<u8> {
     let file = disk.open(name).unwrap();
     let mut bytes = vec![0; file.len() as usize];
     file.read_at(0, &mut bytes).unwrap();

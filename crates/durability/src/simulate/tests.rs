@@ -5,6 +5,25 @@ fn effort(rises: u64) -> Effort {
     Effort { rises, ..Effort::default() }
 }
 
+/// Stripes of so many chunks, of which `m` may be lost, spread over nodes; failures of a node a
+/// year, hours to detect one, and hours to repair it.
+fn spread(
+    nodes: usize,
+    (chunks, m): (usize, usize),
+    stripes: u64,
+    (failures_per_year, detection_hours, repair_hours): (f64, f64, f64),
+) -> PoolModel {
+    PoolModel {
+        nodes,
+        tolerance: Tolerance::any(chunks, m).unwrap(),
+        placement: Placement::Spread { stripes },
+        failures_per_year,
+        detection_hours,
+        repair_hours,
+        bad_chunks: 0.0,
+    }
+}
+
 /// The example of a public simulator (mlec-sim): 10 groups of 7+3, drives of 20 TB (counted as
 /// 20 x 1024 x 1024 MB) at 100 MB/s, of which 5% fail in a year: 7.018 nines (0.008).
 #[test]
@@ -27,15 +46,7 @@ fn a_published_simulation_is_reproduced() {
 /// Chain and simulation share the rules but no code: they agree where both can be had.
 #[test]
 fn chain_and_simulation_agree() {
-    let base = PoolModel {
-        nodes: 40,
-        tolerance: Tolerance::any(6, 2).unwrap(),
-        placement: Placement::Spread { stripes: 4000 },
-        failures_per_year: 0.2,
-        detection_hours: 0.5,
-        repair_hours: 24.0,
-        bad_chunks: 0.0,
-    };
+    let base = spread(40, (6, 2), 4000, (0.2, 0.5, 24.0));
     let lrc = Tolerance::new(10, &[1.0, 1.0, 1.0, 1.0, 0.857]).unwrap();
     let cases = [
         base.clone(),
@@ -56,15 +67,7 @@ fn chain_and_simulation_agree() {
 
 #[test]
 fn the_same_seed_gives_the_same_and_too_much_is_refused() {
-    let pool = PoolModel {
-        nodes: 12,
-        tolerance: Tolerance::any(3, 1).unwrap(),
-        placement: Placement::Spread { stripes: 100 },
-        failures_per_year: 0.3,
-        detection_hours: 0.1,
-        repair_hours: 10.0,
-        bad_chunks: 0.0,
-    };
+    let pool = spread(12, (3, 1), 100, (0.3, 0.1, 10.0));
     assert_eq!(simulate(&pool, &effort(50)).unwrap(), simulate(&pool, &effort(50)).unwrap());
     let large = PoolModel { placement: Placement::Spread { stripes: 1 << 40 }, ..pool.clone() };
     assert!(matches!(simulate(&large, &effort(1)), Err(DurabilityError::Number { .. })));
@@ -77,15 +80,7 @@ fn the_same_seed_gives_the_same_and_too_much_is_refused() {
 /// Ten thousand nodes with stripes on all of them, as one would plan a large site.
 #[test]
 fn ten_thousand_nodes_are_played_in_seconds() {
-    let pool = PoolModel {
-        nodes: 10_000,
-        tolerance: Tolerance::any(12, 2).unwrap(),
-        placement: Placement::Spread { stripes: 100_000 },
-        failures_per_year: 0.05,
-        detection_hours: 1.0,
-        repair_hours: 2.0,
-        bad_chunks: 0.0,
-    };
+    let pool = spread(10_000, (12, 2), 100_000, (0.05, 1.0, 2.0));
     let played = simulate(&pool, &effort(1000)).unwrap();
     let solved = pool.chain().unwrap();
     println!(

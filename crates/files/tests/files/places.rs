@@ -8,7 +8,7 @@ use kiln_stripe::{ErrorKind, Node, PoolError};
 
 use crate::helpers::*;
 use kiln_store::{Backend, MemoryBackend, StoreError, write_whole};
-use kiln_testkit::Bucket;
+use kiln_testkit::{Bucket, battery::read};
 
 /// Six nodes, one of which is a bucket.
 fn with_a_bucket(bucket: Bucket) -> (World, Vec<Node>, Bucket) {
@@ -42,12 +42,7 @@ fn shards_live_in_buckets_that_copy_and_lock() {
         for (at, bucket) in buckets.iter().enumerate() {
             assert_eq!(bucket.list().unwrap(), [name(at)]);
         }
-        let shard = |at: usize| {
-            let file = buckets[at].open(&name(at)).unwrap();
-            let mut bytes = vec![0; file.len() as usize];
-            file.read_at(0, &mut bytes).unwrap();
-            bytes
-        };
+        let shard = |at: usize| read(&buckets[at], &name(at));
         // One is gone, one is damaged, two have each other's names.
         let whole: Vec<Vec<u8>> = (0..6).map(shard).collect();
         buckets[3].remove(&name(3)).unwrap();

@@ -1,4 +1,4 @@
-//! `kiln pool`
+//! `kiln pool`. The summaries of its commands stand here, their arguments in a file each.
 
 mod add_node;
 mod create;

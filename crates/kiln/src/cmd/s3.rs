@@ -105,14 +105,12 @@ struct Create {
     pool: PoolFlags,
 }
 
-// Arguments.
 #[derive(Debug, Args)]
 struct List {
     #[command(flatten)]
     pool: PoolFlags,
 }
 
-// Arguments.
 #[derive(Debug, Args)]
 struct Revoke {
     /// Id of the key

@@ -86,14 +86,12 @@ struct Create {
     pool: PoolFlags,
 }
 
-// Arguments.
 #[derive(Debug, Args)]
 struct Ls {
     #[command(flatten)]
     pool: PoolFlags,
 }
 
-// Arguments.
 #[derive(Debug, Args)]
 struct One {
     /// Name of the volume
@@ -102,7 +100,6 @@ struct One {
     pool: PoolFlags,
 }
 
-// Arguments.
 #[derive(Debug, Args)]
 struct Remove {
     /// Name of the volume, or VOLUME@SNAPSHOT
@@ -113,7 +110,6 @@ struct Remove {
     pool: PoolFlags,
 }
 
-// Arguments.
 #[derive(Debug, Args)]
 struct Resize {
     /// Name of the volume
@@ -127,7 +123,6 @@ struct Resize {
     pool: PoolFlags,
 }
 
-// Arguments.
 #[derive(Debug, Args)]
 struct Snapshot {
     /// Name of the volume
@@ -138,7 +133,6 @@ struct Snapshot {
     pool: PoolFlags,
 }
 
-// Arguments.
 #[derive(Debug, Args)]
 struct CloneOf {
     /// The snapshot, as VOLUME@SNAPSHOT

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::proto::{Message, Priority};
-use std::{io::Write, sync::mpsc};
+use std::{io::Write, net::TcpListener, sync::mpsc};
 
 /// Asks a peer for a list and waits for the answer, at most so many seconds.
 fn list(peer: &Peer, seconds: u64) -> Result<(), NetError> {
@@ -17,13 +17,19 @@ fn list(peer: &Peer, seconds: u64) -> Result<(), NetError> {
     told.recv().unwrap()
 }
 
+/// A runtime, and a listener with its address in this scheme.
+fn awaited(scheme: &str) -> (tokio::runtime::Runtime, TcpListener, Address) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("{scheme}://{}", listener.local_addr().unwrap()).parse().unwrap();
+    (runtime, listener, address)
+}
+
 /// Requests after the end get the same error as those before it.
 #[test]
 fn the_reason_of_the_end_is_kept_for_who_comes_later() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     // Refused before a byte is sent: there is no key.
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("kiln://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let (runtime, listener, address) = awaited("kiln");
     let peer = Peer::connect(runtime.handle(), &address, None, &Arc::default());
     while !peer.has_ended() {
         std::thread::yield_now();
@@ -40,9 +46,7 @@ fn the_reason_of_the_end_is_kept_for_who_comes_later() {
 /// be there before the end can be seen.
 #[test]
 fn the_end_can_be_seen_when_its_answer_comes() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("kiln+plain://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let (runtime, listener, address) = awaited("kiln+plain");
     let peer = Arc::new(Peer::connect(runtime.handle(), &address, None, &Arc::default()));
     let (tell, told) = mpsc::channel();
     let asked = Arc::clone(&peer);
@@ -68,9 +72,7 @@ fn the_end_can_be_seen_when_its_answer_comes() {
 /// they must not be told that it broke, which has another exit code.
 #[test]
 fn a_refusal_is_kept_for_later_requests() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = format!("kiln+plain://{}", listener.local_addr().unwrap()).parse().unwrap();
+    let (runtime, listener, address) = awaited("kiln+plain");
     let peer = Peer::connect(runtime.handle(), &address, None, &Arc::default());
     let mut stream = listener.accept().unwrap().0;
     let hello = runtime.block_on(async {
@@ -95,7 +97,7 @@ fn a_refusal_is_kept_for_later_requests() {
 #[test]
 fn a_silent_agent_is_noticed_soon_and_remembered() {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     for scheme in ["kiln+plain", "kiln"] {
         let greetings = Arc::new(Greetings::default());
         greetings.answered("another", Duration::from_millis(5));

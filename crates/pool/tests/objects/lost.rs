@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use kiln_pool::{Index, Pool, PutReport, PutRequest, RepairRequest, ScrubRequest, repair::Needs};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Silent, Source, StreamSource};
-use kiln_testkit::{Fault, FaultAction};
+use kiln_testkit::{Fault, FaultAction, battery::read};
 
 use crate::recover::recover;
 use crate::world::*;
@@ -171,13 +171,7 @@ fn removed_stays_removed(lost: usize) {
     let shards = |disk: &Disk| -> Vec<(String, Vec<u8>)> {
         let names = disk.memory.list().unwrap().into_iter();
         let names = names.filter(|name| name.ends_with(".kiln") && !name.starts_with('.'));
-        let read = |name: String| {
-            let file = disk.memory.open(&name).unwrap();
-            let mut bytes = vec![0; file.len() as usize];
-            file.read_at(0, &mut bytes).unwrap();
-            (name, bytes)
-        };
-        names.map(read).collect()
+        names.map(|name| (name.clone(), read(&*disk.memory, &name))).collect()
     };
     let before: Vec<_> = world.disks.iter().map(shards).collect();
     world.remove("removed").unwrap();

@@ -15,7 +15,7 @@ use kiln_store::{
     Backend, BatchRead, Existing, Locality, Located, Location, Locks, NewFile, PlaceInfo,
     StoreError, write_whole,
 };
-use kiln_testkit::{battery::check_all, pattern};
+use kiln_testkit::{battery::check_all, battery::read, pattern};
 use locks::{never_together, taken_over};
 
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -72,13 +72,6 @@ fn fake(options: &str) -> (Fake, FolderBackend) {
     let server = fake.authority();
     let disk = open(&format!("hdfs://{server}/p?datanode={server}&timeout=2{options}"));
     (fake, disk)
-}
-
-fn read(disk: &dyn Backend, name: &str) -> Vec<u8> {
-    let file = disk.open(name).unwrap();
-    let mut bytes = vec![0; file.len() as usize];
-    file.read_at(0, &mut bytes).unwrap();
-    bytes
 }
 
 #[test]

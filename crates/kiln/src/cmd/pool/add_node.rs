@@ -8,7 +8,6 @@ use super::{node, notes_of_shared};
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run};
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct AddNode {
     /// Id of the node

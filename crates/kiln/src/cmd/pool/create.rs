@@ -15,7 +15,6 @@ use crate::names;
 use crate::print::{Stream, count};
 use crate::setup::{KeyFile, PoolFlags, Setup, fresh_run};
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Create {
     /// File to describe the pool

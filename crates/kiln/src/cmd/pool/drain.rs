@@ -21,7 +21,6 @@ use crate::volume_logs::Tended;
 const SERVERS: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(500);
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Drain {
     /// Id of the node

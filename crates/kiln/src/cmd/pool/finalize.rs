@@ -9,7 +9,6 @@ use crate::exit::{Exit, Result};
 use crate::print::table;
 use crate::setup::{PoolFlags, Setup};
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Finalize {
     /// Only print what is in force, and which members hold back what is not

@@ -10,7 +10,6 @@ use crate::setup::{Confirm, PoolFlags, Setup, logs, volumes};
 /// Names of lost objects that are printed.
 const MAX_TOLD: usize = 1000;
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Forget {
     /// Ids of nodes that will not come back

@@ -7,7 +7,6 @@ use crate::exit::{Exit, Result};
 use crate::setup::{PoolFlags, Setup};
 use crate::{args::in_pool, print::one_line, times};
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Keep {
     /// For objects whose names begin with this; of several rules the longest one counts

@@ -7,7 +7,6 @@ use crate::exit::{Exit, Failure, Result};
 use crate::setup::{LimitFile, PoolFlags, Setup};
 use crate::{args::size, sizes};
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Limit {
     /// Bytes per second that each node may send, and receive, for repairs

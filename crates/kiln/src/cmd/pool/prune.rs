@@ -7,7 +7,6 @@ use crate::print::{count, one_line};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Prune {
     /// Only print what would be removed

@@ -9,7 +9,6 @@ use crate::print::{count, pace};
 use crate::setup::{PoolFlags, Setup, now_ms};
 use crate::sizes;
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Rebalance {
     /// Only say what would be moved

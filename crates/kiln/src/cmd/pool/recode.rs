@@ -17,7 +17,6 @@ use crate::{args::in_pool, sizes, transfer::pool_tree::PoolTree};
 /// Bytes of objects that a coordinator recodes before it looks for damage again.
 const ROUND_BYTES: u64 = 1 << 30;
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Recode {
     /// Objects, and folders with all that is in them [default: the whole pool]

@@ -7,7 +7,6 @@ use crate::exit::{Exit, Result};
 use crate::print::count;
 use crate::setup::{PoolFlags, Setup, now_ms};
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Rekey {
     /// Change nothing in the pool; put a new key before the old one in the data key's file. Copy

@@ -16,7 +16,6 @@ const COPY: &str = "kiln-pool.toml";
 /// Most bytes of it.
 const MAX_BYTES: u64 = 1 << 20;
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Restore {
     /// Nodes of the pool, as folders or URLs: one is enough, more may know of later changes

@@ -9,7 +9,6 @@ use crate::exit::{Exit, Failure, Result};
 use crate::print::count;
 use crate::setup::{KeyFile, PoolFlags, Setup, logs, now_ms, volumes};
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Seal {
     /// Seal nothing; put a new key before the old one in the key's file. Copy the file to all who

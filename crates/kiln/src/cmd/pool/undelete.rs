@@ -11,7 +11,6 @@ use crate::setup::{At, PoolFlags, Setup, moment};
 use crate::transfer::{Report, Transfer, at_once, refuse_reserved};
 use crate::{args::in_pool, print::count, transfer::pool_tree::PoolTree};
 
-// Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]
 pub struct Undelete {
     /// An object, or a folder of them
