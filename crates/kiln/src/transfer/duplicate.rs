@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, io, thread::Builder};
 
 use kiln_folders::{Folders, folders_of};
-use kiln_pool::layout::kept_parts;
-use kiln_pool::{GetRequest, MAX_TOGETHER, PutReport, PutRequest};
+use kiln_pool::{GetRequest, MAX_TOGETHER, PutReport, PutRequest, layout::kept_parts};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 use super::put::{Entries, add_entry};

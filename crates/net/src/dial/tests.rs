@@ -29,7 +29,7 @@ fn awaited(scheme: &str) -> (tokio::runtime::Runtime, TcpListener, Address) {
 #[test]
 fn the_reason_of_the_end_is_kept_for_who_comes_later() {
     // Refused before a byte is sent: there is no key.
-    let (runtime, listener, address) = awaited("kiln");
+    let (runtime, _listener, address) = awaited("kiln");
     let peer = Peer::connect(runtime.handle(), &address, None, &Arc::default());
     while !peer.has_ended() {
         std::thread::yield_now();

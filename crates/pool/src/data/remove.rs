@@ -14,9 +14,7 @@ impl ObjectWriter<'_> {
     /// Returns what stays is a tombstone (a manifest that says so) until a scrub has seen all
     /// nodes: a node that was unavailable must not bring the object back. `run` is a fresh random
     /// identity.
-    ///
-    /// # Errors
-    /// [`PoolError::NoObject`]; as for [`ObjectWriter::put`].
+    /// Errors: [`PoolError::NoObject`]; as for [`ObjectWriter::put`].
     pub fn remove(
         &self,
         name: &str,
@@ -30,9 +28,7 @@ impl ObjectWriter<'_> {
     }
 
     /// Removes an object only if its data has the identity that the caller knows.
-    ///
-    /// # Errors
-    /// [`PoolError::Conflict`]: it has other data; as [`ObjectWriter::remove`].
+    /// Errors: [`PoolError::Conflict`]: it has other data; as [`ObjectWriter::remove`].
     pub fn remove_over(
         &self,
         name: &str,
@@ -48,10 +44,8 @@ impl ObjectWriter<'_> {
 
     /// Removes several objects, as [`ObjectWriter::remove`] does each of them, of which each has an
     /// identity. They share locks, questions and syncs.
-    ///
-    /// # Errors
-    /// [`PoolError::Usage`] for more than [`crate::MAX_TOGETHER`] objects, or a name that is there
-    /// twice; what keeps all of them from being removed, as a place that stays locked.
+    /// Errors: [`PoolError::Usage`] for more than [`crate::MAX_TOGETHER`] objects, or a name that
+    /// is there twice; what keeps all of them from being removed, as a place that stays locked.
     pub fn remove_all(
         &self,
         objects: &[(&str, [u8; 16])],
@@ -67,9 +61,8 @@ impl ObjectWriter<'_> {
     ///
     /// Returns `None` for an object that must be copied instead: it is there, or something was in
     /// force after that version, or a snapshot is of the time without it.
-    ///
-    /// # Errors
-    /// As for [`ObjectWriter::remove_all`]; [`PoolError::NoObject`]: the version is not kept now.
+    /// Errors: as for [`ObjectWriter::remove_all`]; [`PoolError::NoObject`]: the version is not
+    /// kept now.
     pub fn restore_all(
         &self,
         kept: &[&str],

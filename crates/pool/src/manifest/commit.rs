@@ -11,15 +11,13 @@
 //! epoch, and at each node the sync of the files and that of the folder. Each still has its own
 //! outcome, and none is reported as done before all of its copies are durable.
 
-use std::{collections::BTreeMap, convert::Infallible};
-
-use kiln_store::{Backend, StoreError};
-use kiln_stripe::{PoolError, Result, Settings};
-
 use crate::{
     Key, Manifest, NodeFile, layout::Body, manifest::changes, manifest::quorum::Found,
     manifest::store::ManifestStore, map::presence::is_marked,
 };
+use kiln_store::{Backend, StoreError};
+use kiln_stripe::{PoolError, Result, Settings};
+use std::{collections::BTreeMap, convert::Infallible};
 
 /// A shard's part that becomes a shard.
 #[derive(Clone, Debug)]

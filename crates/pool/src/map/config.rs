@@ -289,9 +289,7 @@ impl PoolConfig {
     /// Returns what a log was sealed by that was begun with the key of this id, whether new things
     /// are sealed by it still or not. `None`: that key is not at hand, and the pool accepts what
     /// has no seal, so the log need not be checked.
-    ///
-    /// # Errors
-    /// [`PoolError::NoKey`].
+    /// Errors: [`PoolError::NoKey`].
     pub fn log_sealer_by(&self, id: &str) -> Result<Option<Sealer>> {
         match self.keys.log_sealer(id) {
             None if self.seals().is_strict() => {
@@ -308,9 +306,7 @@ impl PoolConfig {
     }
 
     /// Refuses to use a pool without the key to seal with.
-    ///
-    /// # Errors
-    /// [`PoolError::NoKey`].
+    /// Errors: [`PoolError::NoKey`].
     pub fn check_keys(&self) -> Result<()> {
         let Some(id) = self.sealed.first().filter(|id| *id != seal::UNSEALED) else {
             return Ok(());
@@ -322,9 +318,7 @@ impl PoolConfig {
     }
 
     /// Has a new pool encrypted by the first of its data keys.
-    ///
-    /// # Errors
-    /// [`PoolError::Usage`] without one.
+    /// Errors: [`PoolError::Usage`] without one.
     pub fn encrypt(&mut self) -> Result<()> {
         let id = self.data_keys.ids().into_iter().next();
         let what = || PoolError::Usage { what: "an encrypted pool needs a data key".into() };
@@ -345,9 +339,7 @@ impl PoolConfig {
     }
 
     /// Refuses to read or write objects without the key that wraps what is new.
-    ///
-    /// # Errors
-    /// [`PoolError::NoDataKey`].
+    /// Errors: [`PoolError::NoDataKey`].
     pub fn check_data_key(&self) -> Result<()> {
         match self.encrypted.first() {
             Some(id) if !self.data_keys.ids().contains(id) => Err(self.no_data_key(id)),
@@ -387,9 +379,7 @@ impl PoolConfig {
     }
 
     /// Reads and checks a description.
-    ///
-    /// # Errors
-    /// [`PoolError::Usage`] in one line, with the field at fault.
+    /// Errors: [`PoolError::Usage`] in one line, with the field at fault.
     pub fn from_toml(text: &str) -> Result<PoolConfig> {
         if text.len() > MAX_FILE {
             return Err(wrong(format!("{} bytes, the limit is {MAX_FILE}", text.len())));
@@ -437,9 +427,7 @@ impl PoolConfig {
     }
 
     /// Refuses what cannot be a pool.
-    ///
-    /// # Errors
-    /// [`PoolError::Usage`] with the field at fault.
+    /// Errors: [`PoolError::Usage`] with the field at fault.
     pub fn check(&self) -> Result<()> {
         if unhex::<16>(&self.id).is_none() {
             return Err(wrong(format!("id {:?} is not 32 hex digits", self.id)));

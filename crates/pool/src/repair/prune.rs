@@ -1,13 +1,12 @@
 //! Removal of kept versions that no rule keeps any more.
 
-use kiln_stripe::{Result, Settings};
-use serde::Serialize;
-
 use crate::layout::{Body, object_name};
 use crate::{
     Kept, Key, Listed, Manifest, data::put::MAX_TOGETHER, index::Index, index::versions::Version,
     manifest::commit::Change, repair::repairer::Repairer,
 };
+use kiln_stripe::{Result, Settings};
+use serde::Serialize;
 
 /// Versions that a report names at most.
 const MAX_TOLD: usize = 1000;
@@ -29,9 +28,7 @@ pub struct PruneReport {
 
 impl Repairer<'_> {
     /// Removes kept versions of objects that no rule keeps any more. The index must be fresh.
-    ///
-    /// # Errors
-    /// The index; what keeps all versions from being removed.
+    /// Errors: the index; what keeps all versions from being removed.
     pub fn prune(
         &self,
         index: &Index,

@@ -1,10 +1,9 @@
 //! Disks of a world that fail at one moment of all that is done with them.
 
+use crate::world::World;
 use kiln_store::{Backend, MemoryBackend};
 pub use kiln_testkit::{Failing, Fuse};
 use std::sync::Arc;
-
-use crate::world::World;
 
 /// Failures that leave the objects whole, whatever moment they strike at.
 pub const ALL: [Failing; 3] = [Failing::Kill, Failing::Error, Failing::Full];

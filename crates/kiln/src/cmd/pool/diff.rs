@@ -5,12 +5,9 @@ use kiln_folders::is_attributes;
 use kiln_pool::Version;
 use kiln_stripe::Observer;
 
-use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
-use crate::fields;
-use crate::print::one_line;
 use crate::setup::{At, PoolFlags, Setup, moment};
-use crate::transfer::is_internal;
+use crate::{args::in_pool, fields, print::one_line, transfer::is_internal};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]

@@ -1,7 +1,6 @@
 //! One visit: batches of reads of one size for a while, and what a read took.
 
-use crate::random::SplitMix64;
-use crate::{BatchRead, ReadAt, Result};
+use crate::{BatchRead, ReadAt, Result, random::SplitMix64};
 
 /// Batches of a visit at least: one to warm up and two to measure.
 const BATCHES_MIN: usize = 3;
