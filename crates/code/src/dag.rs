@@ -81,22 +81,6 @@ struct StepRecord {
 }
 
 /// A linear program over sub-chunks. Made by [`DagBuilder`]; immutable.
-///
-/// ```
-/// use kiln_code::dag::{At, DagBuilder, Hint};
-/// use kiln_gf::Matrix;
-///
-/// // chunk 2 = 1 * chunk 0 + 3 * chunk 1
-/// let mut builder = DagBuilder::new();
-/// let sources = [0, 1].map(|chunk| builder.input(At { chunk, position: 0 }, Hint::default()));
-/// let matrix = builder.matrix(&Matrix::new(1, 2, vec![1, 3])?);
-/// let out = builder.step(matrix, &sources, &[Hint::default()])?;
-/// builder.output(At { chunk: 2, position: 0 }, out.symbol(0));
-/// let dag = builder.finish()?;
-/// assert_eq!(dag.eval(&[5, 7])?, [5 ^ kiln_gf::field::mul(3, 7)]);
-/// assert_eq!(dag.reads()[0].runs, [0..1]);
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 #[derive(Debug, Clone)]
 pub struct Dag {
     inputs: Vec<At>,

@@ -92,16 +92,6 @@ fn shorten(text: &str) -> String {
 }
 
 /// An order: which layer lies at which position of a chunk.
-///
-/// ```
-/// use kiln_code::order::{Layers, Order};
-/// let layers = Layers::new(4, 2, 2)?; // Clay 4+2: 8 layers of 3 binary digits
-/// let order = Order::new(&layers, "gray")?;
-/// assert_eq!(order.layers(), [0, 1, 3, 2, 6, 7, 5, 4]); // Table II of the paper
-/// assert_eq!(order.position(6), Some(4));
-/// assert!(Order::new(&layers, "spiral").is_err());
-/// # Ok::<(), kiln_code::CodeError>(())
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Order {
     name: String,

@@ -87,19 +87,6 @@ pub(crate) struct Alike {
 /// Values live in registers while there are enough (32 with the fastest kernel, of which
 /// multiplications take a few); more are kept in memory by themselves. Loads happen where a value
 /// is first used, so their order does not matter; sums are computed in the order they are given.
-///
-/// ```
-/// use kiln_gf::{Block, Side};
-/// let mut block = Block::new();
-/// let [a, b, p, q] = [Side::Input, Side::Input, Side::Output, Side::Output]
-///     .map(|side| block.operand(side));
-/// let (x, y) = (block.load(a), block.load(b));
-/// let sum = block.sum(&[(x, 1), (y, 1)]);
-/// let other = block.sum(&[(sum, 1), (y, 3)]); // x + 2 y
-/// block.store(p, sum);
-/// block.store(q, other);
-/// assert_eq!(block.eval(&[5, 6, 0, 0]), [5, 6, 5 ^ 6, 5 ^ 12]);
-/// ```
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Block {
     sides: Vec<Side>,

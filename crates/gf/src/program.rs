@@ -182,22 +182,6 @@ struct Tables {
 /// Because every operand is a whole unit and every call was checked to write no unit that it
 /// reads (but for a block that loads an operand before it stores it), a run has only the buffers
 /// left to check, whatever their length.
-///
-/// ```
-/// use kiln_gf::{Buffers, Call, TemporalHint, ProgramSource};
-/// use kiln_gf::{Matrix, Product, KernelProgram, Unit, active};
-/// let sum = Product::new(active()?, &Matrix::new(1, 2, vec![1, 1])?);
-/// let operands = [0, 1, 2].map(|region| Unit { region, unit: 0 }).to_vec();
-/// let calls = vec![Call::Product { product: 0, sources: 0..2, results: 2..3 }];
-/// let buffers = Buffers { inputs: vec![1, 1], outputs: vec![1], scratch: 0 };
-/// let source = ProgramSource { products: vec![sum], calls, operands, ..Default::default() };
-/// let program = KernelProgram::new(source, buffers)?;
-/// let mut out = [0xee; 3];
-/// program.run(&[&[1, 2, 3], &[4, 5, 6]], &mut [&mut out], 4096, TemporalHint::Temporal)?;
-/// assert_eq!(out, [5, 7, 5]);
-/// assert_eq!(program.eval(&[1, 4])?, [5]);
-/// # Ok::<(), kiln_gf::GfError>(())
-/// ```
 #[derive(Debug)]
 pub struct KernelProgram {
     products: Vec<Product>,
