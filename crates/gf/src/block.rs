@@ -80,6 +80,8 @@ pub(crate) struct Alike {
     pub regions: Vec<bool>,
     /// The factors that are equal in both.
     pub factors: Vec<bool>,
+    /// True if one of some pair uses what the other one stores.
+    pub dependent: bool,
 }
 
 /// A straight-line program: operands are loaded, combined and stored, every byte in the same way.

@@ -84,6 +84,12 @@ impl Block {
         self.alike.regions.get(operand as usize).is_some_and(|&shared| shared)
     }
 
+    /// Returns whether one repetition of some pair uses what the other one stores.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    pub(crate) fn pairs_depend(&self) -> bool {
+        self.alike.dependent
+    }
+
     /// Returns whether both repetitions of every pair have one factor.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
     pub(crate) fn pairs_share_factor(&self, index: u32) -> bool {

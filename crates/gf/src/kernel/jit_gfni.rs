@@ -112,6 +112,9 @@ impl CodeGen for Jit {
         variant: CodeVariant,
         addressing: Addressing,
     ) -> Option<Box<dyn engine::BlockCode>> {
+        if variant == CodeVariant::Half && block.pairs_depend() {
+            return None;
+        }
         let target = (target(variant, addressing)? as &dyn Target<X86>, maps(self));
         Some(Box::new(BlockCode::new(target, (block, Fetch::of(block)), variant, addressing)?))
     }

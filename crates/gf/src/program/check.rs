@@ -225,6 +225,7 @@ impl KernelProgram {
                 one_table,
                 regions: vec![true; count_of],
                 factors: vec![true; given],
+                dependent: false,
             });
             let mut first = None;
             for repetition in 0..*count {
@@ -237,6 +238,7 @@ impl KernelProgram {
                 };
                 let same = |(a, b): (&Unit, &Unit)| a.region == b.region;
                 narrow(&mut all.regions, before.iter().zip(&units).map(same));
+                all.dependent |= depends(block, &before, &units);
                 narrow(&mut all.factors, factors.iter().zip(given).map(|(a, b)| a == b));
             }
         }
@@ -387,6 +389,15 @@ fn is_last_block(
         }
     }
     last
+}
+
+/// Returns whether one of two repetitions of a block uses what the other one stores.
+fn depends(block: &Block, a: &[Unit], b: &[Unit]) -> bool {
+    let stored = |units: &[Unit], others: &[Unit]| {
+        let mut units = (0..).zip(units).filter(|(operand, _)| block.uses(*operand).1);
+        units.any(|(_, unit)| others.contains(unit))
+    };
+    stored(a, b) || stored(b, a)
 }
 
 /// Keeps of what holds only what holds here, too.

@@ -117,6 +117,33 @@ fn random_blocks_with_lists() {
     }
 }
 
+/// Each repetition uses what the one before it stores, with every length of units.
+#[test]
+fn repetitions_with_lists_follow_each_other() {
+    let mut block = Block::new();
+    let (from, input) = (block.operand(Side::Scratch), block.operand(Side::Input));
+    let (to, output) = (block.operand(Side::Scratch), block.operand(Side::Output));
+    let (before, value) = (block.load(from), block.load(input));
+    let sum = block.sum(&[(before, 2), (value, 3)]);
+    block.store(to, sum);
+    block.store(output, sum);
+    let places = (0..9).flat_map(|at| [(2, at), (0, at), (2, at + 1), (1, at)]);
+    let operands: Vec<Unit> = places.map(|(region, unit)| Unit { region, unit }).collect();
+    each_kernel(|kernel| {
+        let routines = [clearing(), block.clone()];
+        let routines = routines.map(|block| Routine::new(kernel, block).unwrap()).to_vec();
+        let clear = Call::Block { routine: 0, operands: 0..1, shifts: 0..1 };
+        let calls = vec![clear, Call::Each { routine: 1, operands: 0..36, factors: 0..0 }];
+        let (operands, shifts) = (operands.clone(), vec![Shift::default()]);
+        let source = ProgramSource { routines, calls, operands, shifts, ..Default::default() };
+        let buffers = Buffers { inputs: vec![9], outputs: vec![9], scratch: 10 };
+        let program = KernelProgram::new(source, buffers).unwrap();
+        for len in [16, 32, 64, 96] {
+            check_block(&program, len, 0, len, TemporalHint::Temporal);
+        }
+    });
+}
+
 #[test]
 fn lists_are_checked() {
     let mut block = Block::new();
