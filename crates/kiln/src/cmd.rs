@@ -53,6 +53,7 @@ mod status;
 mod pool;
 mod coordinator;
 mod sync;
+mod torture;
 mod verify;
 mod volume;
 
@@ -135,6 +136,7 @@ commands! {
         Key(key::Key),
         Coordinator(coordinator::Coordinator),
         Probe(probe::Probe),
+        Torture(torture::Torture),
         Man(man::Man),
         Completions(completions::Completions),
     }
@@ -172,6 +174,7 @@ impl Command {
             Command::Scrub(_) => scrub::INTERRUPTED,
             Command::Volume(_) => volume::INTERRUPTED,
             Command::S3(_) => s3::INTERRUPTED,
+            Command::Torture(_) => "all that was started is ended, and the pool removed",
             Command::Coordinator(_)
             | Command::Agent(_)
             | Command::Codes(_)

@@ -37,6 +37,8 @@ pub enum Exit {
     WrongKey = 8,
     /// 9: the system, or an agent, does not permit it.
     NotPermitted = 9,
+    /// 10: `torture` found a promise broken.
+    Broken = 10,
 }
 
 impl Exit {
@@ -73,6 +75,7 @@ impl Exit {
             Exit::NotPermitted => {
                 ("not-permitted", "run it as a user, or by a key of a role, that may do so")
             }
+            Exit::Broken => ("broken", "keep the folder, and report the seed"),
         }
     }
 }
@@ -96,6 +99,7 @@ Exit codes:
   7  no object, file or node of that name
   8  the key is not the one that is needed
   9  the system, or an agent, does not permit it
+  10 kiln torture found a promise broken
 With --json an error is a JSON object on standard output too: error, kind, exit, todo";
 
 /// Result of a command and its parts.

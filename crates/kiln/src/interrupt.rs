@@ -17,6 +17,9 @@ const SIGXFSZ: i32 = rustix::process::Signal::XFSZ.as_raw();
 /// Files that are of no use when the process ends.
 static SCRAP: Mutex<Vec<(Arc<OwnedFd>, OsString)>> = Mutex::new(Vec::new());
 
+/// Done when a signal ends the process.
+static AT_END: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
 /// Signals that end a command, and what the message calls each.
 const ENDING: [(SignalKind, &str); 3] = [
     (SignalKind::interrupt(), "interrupted"),
@@ -64,6 +67,11 @@ fn is_ignored(kind: SignalKind) -> bool {
     mask >> (kind.as_raw_value() - 1) & 1 == 1
 }
 
+/// Has something done when a signal ends the process.
+pub fn at_end(act: impl FnOnce() + Send + 'static) {
+    *AT_END.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(act));
+}
+
 /// A file that a signal is to remove, until [`keep`] is called.
 pub fn remove_when_interrupted(folder: &Arc<OwnedFd>, name: &OsStr) {
     scrap().push((folder.clone(), name.to_owned()));
@@ -83,6 +91,8 @@ fn end(signal: i32, what: &str, words: &str) -> ! {
         // One that stays is replaced by the next run.
         let _ = unlinkat(folder, name, AtFlags::empty());
     }
+    let act = AT_END.lock().unwrap_or_else(PoisonError::into_inner).take();
+    act.into_iter().for_each(|act| act());
     let mut stderr = std::io::stderr();
     if stderr.is_terminal() {
         // Off the line of the progress, which the terminal has written ^C into.

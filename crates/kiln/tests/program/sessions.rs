@@ -26,5 +26,5 @@ macro_rules! sessions {
 sessions! {
     the_tutorial_is_true what_operators_read_is_true
     agent_pools agents caretaker commands copies damage encrypted kills mixed plans
-    pool_kills pools protect reads recode sealed shards upgrades usage values versions
+    pool_kills pools protect reads recode sealed shards torture upgrades usage values versions
 }
