@@ -59,7 +59,7 @@ impl Setup {
     }
 
     /// Opens a place that keeps what is written to it.
-    /// Errors: as [`Setup::open`]; [`StoreError::Incapable`] for a place that cannot do what `what`
+    /// Errors: as [`Setup::open`]; `StoreError::Incapable` for a place that cannot do what `what`
     /// needs.
     pub fn open_to_keep(
         &self,
