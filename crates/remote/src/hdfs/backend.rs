@@ -20,7 +20,7 @@ pub struct FolderBackend {
 
 impl FolderBackend {
     /// A place as a user writes it. Nothing is sent yet.
-    /// Errors: [`StoreError::BadPlace`]: it is not written as it should be.
+    /// Errors: `StoreError::BadPlace`: it is not written as it should be.
     pub fn open(place: &Location<'_>) -> Result<FolderBackend> {
         FolderBackend::with(place, false)
     }
