@@ -269,6 +269,7 @@ impl Pool {
         })
     }
 
+    /// The pool's name, as its description has it.
     #[getter]
     fn name(&self) -> &str {
         &self.pool.config().name
