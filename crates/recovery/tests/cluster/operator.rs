@@ -3,6 +3,7 @@
 //! before.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use kiln_pool::{
     Index, KeepRule, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, RebalanceRequest,
@@ -18,6 +19,8 @@ use crate::play::{ClusterRun, host_of, locked, node_at, open_node, settings};
 use crate::scenario::{Steered, millis};
 use crate::volumes;
 
+/// Time of a second coordinator.
+const RIVAL: Duration = Duration::from_secs(300);
 /// Disks kept at most, of each kind.
 const KEPT: usize = 4;
 
@@ -30,6 +33,8 @@ pub struct Operator<'a> {
     snapshots: Vec<(usize, MemoryBackend)>,
     /// A node was removed by the last change.
     left: bool,
+    /// When a coordinator is ended by hand.
+    ends: Option<Duration>,
 }
 
 /// An operation of the operator.
@@ -38,7 +43,8 @@ type Act<'a> = fn(&mut Operator<'a>, &Pool) -> Result<()>;
 impl<'a> Operator<'a> {
     pub fn new(run: &'a ClusterRun, client: &'a Client) -> Operator<'a> {
         let random = Random(client.random());
-        Operator { run, client, random, attic: Vec::new(), snapshots: Vec::new(), left: false }
+        let (attic, snapshots) = Default::default();
+        Operator { run, client, random, attic, snapshots, left: false, ends: None }
     }
 
     const ACTS: [(&'static str, Act<'a>); 12] = [
@@ -394,7 +400,11 @@ impl<'a> Operator<'a> {
     fn rival(&mut self, _: &Pool) -> Result<()> {
         self.client.sleep(millis(&mut self.random, 30_000));
         let options = RecoverOptions { wait_ms: 0, ..self.run.repair_options() };
-        self.recover_as("another coordinator", options).map(drop)
+        // It may wait for a node that only this operator can add.
+        self.ends = Some(self.client.now() + RIVAL);
+        let done = self.recover_as("another coordinator", options);
+        self.ends = None;
+        done.map(drop)
     }
 
     fn recover_as(&mut self, who: &str, options: RecoverOptions) -> Result<PoolRecovered> {
@@ -421,6 +431,10 @@ impl<'a> Operator<'a> {
 }
 
 impl Control for Operator<'_> {
+    fn stopped(&self) -> bool {
+        self.ends.is_some_and(|end| self.client.now() >= end)
+    }
+
     fn now_ms(&self) -> u64 {
         self.run.now_ms(self.client)
     }
