@@ -129,7 +129,9 @@ pub fn interleave(
         let wanted = (effort.pass.as_secs_f64() / least).ceil();
         repeats.push(wanted.clamp(1.0, 1e6) as u32);
     }
-    let prime = |&step: &usize| (2..=step).all(|d| step % d > 0 || contenders % d > 0);
+    let prime = |&step: &usize| {
+        (2..=step).all(|d| !step.is_multiple_of(d) || !contenders.is_multiple_of(d))
+    };
     let steps: Vec<usize> = (1..=contenders.max(1)).filter(prime).collect();
     let mut samples = vec![Vec::new(); contenders];
     let begin = Instant::now();
