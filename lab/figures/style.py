@@ -40,7 +40,13 @@ NAMES = {
     13: ["kiln rs 6+3"],
     16: ["ParaRC-Clay, as published"],
     17: ["volume clay:6+3"],
+    20: ["kiln-out"],
     21: ["here"],
+    22: ["kiln-in"],
+    24: ["kiln-nt-t0-256"],
+    25: ["kiln-nt-t0-384"],
+    27: ["kiln-nt-t0-1024"],
+    28: ["kiln-nt-t1-640"],
     BLACK: ["bound"],
     LIGHT: ["all placements"],
 }
