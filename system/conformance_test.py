@@ -72,7 +72,7 @@ def s3tests(folder, cache, rig, core, only=()):
     # Cases that are expected to fail elsewhere count like others.
     words = [sys.executable, "-m", "pytest", *where, "--rootdir", tests, "--confcutdir", tests,
              "--s3cfg", folder / "s3tests.conf", "-p", "no:cacheprovider", "-q", "--runxfail",
-             "--timeout", "60", "-W", "ignore", "-n", "3", "--tb=line",
+             "--timeout", "180", "-W", "ignore", "-n", "3", "--tb=line",
              "--junit-xml", folder / "s3tests.xml"]
     words += ["-k", " or ".join(only)] if only else []
     environment = dict(os.environ, PYTHONPATH=str(packages), AWS_DEFAULT_REGION="us-east-1")
