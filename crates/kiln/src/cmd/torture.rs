@@ -218,15 +218,17 @@ impl Pool {
         Ok(())
     }
 
-    /// Nothing goes wrong any more: the pool must become whole, by a repair in the coordinator's
-    /// place, which the next round starts again.
+    /// Nothing goes wrong any more: the pool must become whole, by a scrub and a repair in the
+    /// coordinator's place, which the next round starts again.
     fn heal(&self, mut empty: Vec<usize>) {
         let (begin, run) = (Instant::now(), |words: &str| self.kiln(words, NOTHING));
         self.processes.kill(*locked(&self.coordinator));
         loop {
             empty
                 .retain(|at| run(&format!("pool add-node n{at:02} --replace --yes -q")) != Some(0));
-            if empty.is_empty() && run("repair -q") == Some(0) && run("status -q") == Some(0) {
+            // Killed clients leave files that only a scrub puts aside.
+            let mut heals = ["scrub -q", "repair -q", "status -q"].map(run).into_iter().skip(1);
+            if empty.is_empty() && heals.all(|exit| exit == Some(0)) {
                 return;
             }
             if begin.elapsed() > HEALED {
