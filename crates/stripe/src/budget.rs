@@ -124,14 +124,15 @@ mod tests {
             let first = budget.take(60);
             assert!(budget.try_take(41).is_none());
             drop(budget.try_take(40).unwrap());
-            for (at, bytes) in [(0, 90), (1, 10), (2, 10)] {
+            // None of them fits beside the one before it, so they end in the order of their turns.
+            for (at, bytes) in [(0, 95), (1, 10), (2, 95)] {
                 let (theirs, ends) = (&budget, &ends);
                 scope.spawn(move || {
                     let share = theirs.take(bytes);
                     ends.lock().unwrap().push(at);
                     drop(share);
                 });
-                // What would fit does not overtake what does not.
+                // A request that would fit does not overtake one that does not.
                 while budget.locked().waiting.len() <= at {
                     thread::yield_now();
                 }
@@ -139,6 +140,6 @@ mod tests {
             assert!(ends.lock().unwrap().is_empty() && budget.try_take(1).is_none());
             drop(first);
         });
-        assert_eq!(ends.into_inner().unwrap()[0], 0);
+        assert_eq!(ends.into_inner().unwrap(), [0, 1, 2]);
     }
 }
