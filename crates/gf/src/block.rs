@@ -68,7 +68,7 @@ pub(crate) enum Op {
     Store { operand: u32, value: Value },
 }
 
-/// What the repetitions of a block with lists have in common.
+/// Common properties of the repetitions of a block with lists.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Alike {
     /// For each named operand, the first operand whose unit number is equal to its own in every

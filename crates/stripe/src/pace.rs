@@ -262,6 +262,8 @@ impl Pace {
 
 #[cfg(test)]
 mod tests {
+    use kiln_store::SplitMix64;
+
     use super::*;
 
     fn ms(ms: u64) -> Duration {
@@ -362,11 +364,8 @@ mod tests {
     #[test]
     fn whatever_is_slow_less_than_twice_of_what_is_wanted_is_read() {
         for seed in 0..16u64 {
-            let mut state = seed;
-            let mut draw = |below: u64| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-                (state >> 33) % below
-            };
+            let mut random = SplitMix64(seed);
+            let mut draw = |below: u64| random.next() % below;
             let (mut pace, nodes, helpers) = (Pace::default(), 3 + draw(20), 1 + draw(40));
             let mut delays: Vec<Duration> = (0..nodes).map(|_| ms(5)).collect();
             let (mut wanted, mut all, mut most, mut waits) = (0, 0, 0, Vec::new());

@@ -31,12 +31,9 @@ pub struct Missing {
     pub length: u64,
 }
 
-/// Report of a salvage.
+/// Report of a salvage, beside that of its decode.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Salvaged {
-    /// Report of the decode. `bytes_written` includes the zeros that stand for what is missing.
-    #[serde(flatten)]
-    pub decoded: DecodeReport,
     /// Missing ranges, ascending and not adjacent; at most 100,000 entries.
     pub missing: Vec<Missing>,
     /// Bytes that are missing, listed or not.
@@ -79,8 +76,13 @@ fn add(list: &mut Vec<Missing>, ranges: &[Range<usize>], stripe: Range<u64>) -> 
 /// and finds single wrong ones; a chunk whose checksum is then right is as good as any. Nothing is
 /// guessed: every byte that is not told as missing was verified, or computed from bytes that were,
 /// or is listed as proved by the code alone.
+/// In the report of the decode `bytes_written` includes the zeros that stand for what is missing.
 /// Errors: as [`crate::decode`], but for lost stripes.
-pub fn salvage(set: &ShardSet, out: &mut dyn Write, settings: &Settings<'_>) -> Result<Salvaged> {
+pub fn salvage(
+    set: &ShardSet,
+    out: &mut dyn Write,
+    settings: &Settings<'_>,
+) -> Result<(DecodeReport, Salvaged)> {
     let shape = set.codec().shape();
     let reader = StripeReader::new(set, Planner::Decode, &[], settings);
     let wanted: Vec<usize> = (0..shape.k).collect();
@@ -127,9 +129,9 @@ pub fn salvage(set: &ShardSet, out: &mut dyn Write, settings: &Settings<'_>) -> 
         },
     )?;
     out.flush().map_err(|source| PoolError::Output { source })?;
-    salvaged.decoded = filled(set, report(set, &statistics));
-    salvaged.decoded.verified = salvaged.by_code_bytes == 0;
-    Ok(salvaged)
+    let mut decoded = filled(set, report(set, &statistics));
+    decoded.verified = salvaged.by_code_bytes == 0;
+    Ok((decoded, salvaged))
 }
 
 /// A stripe in flight.

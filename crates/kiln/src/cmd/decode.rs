@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::{io::Write, ops::Range, time::SystemTime};
 
 use clap::Args;
-use kiln_files::{Missing, Salvaged, discover, discover_any, raw::decode_raw};
+use kiln_files::{Salvaged, discover, discover_any, raw::decode_raw};
 use kiln_stripe::{DecodeReport, Observer, ShardReport};
 use serde::Serialize;
 
@@ -114,20 +114,9 @@ struct Answer {
     #[serde(flatten)]
     report: DecodeReport,
     #[serde(flatten)]
-    salvaged: Option<Salvage>,
+    salvaged: Option<Salvaged>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
-}
-
-/// The part of a salvage that a decode does not have.
-#[derive(Serialize)]
-struct Salvage {
-    missing: Vec<Missing>,
-    missing_bytes: u64,
-    lost_stripes: u64,
-    solved_bytes: u64,
-    by_code: Vec<Missing>,
-    by_code_bytes: u64,
 }
 
 impl Answer {
@@ -140,20 +129,6 @@ impl Answer {
             Some(found) if found.missing_bytes + found.by_code_bytes > 0 => Exit::Partial,
             _ => Exit::Done,
         }
-    }
-}
-
-impl From<Salvaged> for Answer {
-    fn from(all: Salvaged) -> Answer {
-        let salvaged = Salvage {
-            missing: all.missing,
-            missing_bytes: all.missing_bytes,
-            lost_stripes: all.lost_stripes,
-            solved_bytes: all.solved_bytes,
-            by_code: all.by_code,
-            by_code_bytes: all.by_code_bytes,
-        };
-        Answer { salvaged: Some(salvaged), ..Answer::of(all.decoded) }
     }
 }
 
@@ -195,7 +170,10 @@ impl Decode {
         let time = self.range.is_none().then(|| noted_time(paths)).flatten();
         self.write_to(place, time, |out| {
             Ok(match &self.range {
-                _ if self.salvage => kiln_files::salvage(&set, out, &settings)?.into(),
+                _ if self.salvage => {
+                    let (report, found) = kiln_files::salvage(&set, out, &settings)?;
+                    Answer { salvaged: Some(found), ..Answer::of(report) }
+                }
                 Some(range) => {
                     Answer::of(kiln_files::decode_range(&set, range.clone(), out, &settings)?)
                 }
@@ -295,7 +273,7 @@ fn text(answer: &Answer, setup: &Setup) -> String {
     text
 }
 
-fn salvage_text(report: &DecodeReport, salvaged: &Salvage) -> String {
+fn salvage_text(report: &DecodeReport, salvaged: &Salvaged) -> String {
     let (object, size) = (&report.object, sizes::show(report.size));
     let mut text = match salvaged.missing_bytes {
         0 => format!("{object} ({size}) salvaged: all of it\n"),

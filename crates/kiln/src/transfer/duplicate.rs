@@ -82,7 +82,7 @@ impl Transfer<'_> {
         let settings = self.setup.settings();
         let mut restored = Restored::new();
         for names in names.chunks(MAX_TOGETHER) {
-            // What fails for all of them fails for each copy, too.
+            // An error of all of them is one of each copy, too.
             let ends = self.pool.writer().restore_all(names, now_ms(), &settings);
             for (name, end) in names.iter().zip(ends.into_iter().flatten()) {
                 let end = end.map(|done| done.map(|done| (done.version, done.created_ms)));

@@ -350,7 +350,7 @@ impl ClusterRun {
     /// Some operation, on a pool that is open or one of its own.
     fn act(&self, client: &Client, random: &mut Random, index: &Index, open: Option<&Pool>) {
         let name = format!("folder/{}", random.below(NAMES));
-        // Where agents help to read, most operations are reads.
+        // Most operations are reads if agents help to read.
         let helped = self.scenario.steered == Some(Steered::Helpers);
         match random.below(10) {
             1..4 if helped => self.read(client, random, &name, None, open),

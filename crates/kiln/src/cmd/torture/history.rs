@@ -19,7 +19,7 @@ pub struct Done {
 /// which every read finds what was written last: whether the history is linearizable. First stands
 /// a read of what was there before.
 pub fn possible(history: &[Done]) -> bool {
-    // What may have been written, and was never read, changes nothing.
+    // A write whose end was not heard, and that was never read, changes nothing.
     let read = |value| history.iter().any(|done| !done.write && done.value == value);
     let history: Vec<&Done> =
         history.iter().filter(|done| done.end.is_some() || read(done.value)).collect();
