@@ -194,8 +194,10 @@ pub fn rule_beaten_by(cells: &[Cell]) -> Option<(f64, String)> {
     let of_cell = |cell: &Cell| {
         let ours = cell.rate("kiln", cell.job.family)?;
         let variant = |name| Some((cell.ratio(cell.rate(name, cell.job.family)?, ours), name));
-        let (ratio, name) =
-            Kiln::variant_names().filter_map(variant).max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let (ratio, name) = Kiln::variant_names()
+            .filter(|name| !Kiln::is_chosen(name, &cell.job, cell.footprint.is_memory()))
+            .filter_map(variant)
+            .max_by(|a, b| a.0.total_cmp(&b.0))?;
         let Cell { job, footprint, .. } = cell;
         Some((ratio, format!("{} {}, {footprint}: {name}", job.code(), job.operation)))
     };

@@ -2,10 +2,10 @@
 //! ordinary stores only, as its peers store.
 
 use crate::BenchError;
-use crate::engine::{Engine, Job, Operation, Reads, Stripe, Task};
+use crate::engine::{Engine, Family, Job, Operation, Reads, Stripe, Task};
 use crate::measure::{Seconds, Stopwatch};
 use kiln_code::{
-    Caches, CodeError, CodeSpec, Codec, RepairPlan, TemporalHint, Tuning, working_set,
+    Caches, CodeError, CodeSpec, Codec, DataPath, RepairPlan, TemporalHint, Tuning, working_set,
 };
 use std::sync::Arc;
 
@@ -51,6 +51,18 @@ impl Kiln {
     /// The names of the ways to run.
     pub fn variant_names() -> impl Iterator<Item = &'static str> {
         VARIANTS.iter().map(|(name, _)| *name)
+    }
+
+    /// Whether a way to run is the one that the rules choose in a cell: the same code, which
+    /// cannot beat itself.
+    pub fn is_chosen(name: &str, job: &Job, memory: bool) -> bool {
+        let hint = match memory {
+            true => TemporalHint::NonTemporal,
+            false => TemporalHint::Temporal,
+        };
+        let (caches, layered) = (Caches::here(), job.family == Family::Clay);
+        let path = Tuning::default().path(&caches, layered, hint, job.n() * job.chunk);
+        matches!((name, path), ("kiln-out", DataPath::Reload) | ("kiln-in", DataPath::Once))
     }
 
     /// Runs some work with the variants of this form.
