@@ -62,38 +62,20 @@ use std::ffi::OsString;
 use clap::{Parser, Subcommand, error::ErrorKind};
 use kiln_net::agent::PeerRole;
 
-use crate::exit::{EXIT_CODES, Exit, Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Setup, kinds_of_places};
-use crate::{args::Common, print::Stream};
-
-const ABOUT: &str = "\
-kiln cuts a file into n shards, so that any k of them give the file back.
-
-Put the shards on different disks or machines. When some are lost or corrupted, kiln rebuilds
-them from the others; codes of the 'clay' family read about a third of what Reed-Solomon reads
-for that.";
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln encode photos.tar -c clay:10+4 -o shards     14 shards; any 4 of them may be lost
-  kiln verify shards                                is everything still there and intact?
-  kiln repair shards                                rebuild what is missing or damaged
-  kiln decode shards -o photos.tar                  get the file back
-  kiln codes                                        which codes there are, and what each costs
-
-'10+4' means 10 data shards and 4 parity shards. Every command explains itself: kiln encode --help";
-
-const PLACES: &str = "\
-Places: where a command wants a folder with shards, or a pool a node, any of these will do. What has
-:// in it is never made a folder; for one of such a name write ./odd://name";
+use crate::{
+    args::{Common, section},
+    print::Stream,
+};
 
 #[derive(Debug, Parser)]
 #[command(
     name = "kiln",
     version,
     about = "Erasure coding of files, with cheap repair",
-    long_about = ABOUT,
-    after_help = format!("{EXAMPLES}\n\n{PLACES}\n{}\n{EXIT_CODES}", kinds_of_places()),
+    long_about = section("about"),
+    after_help = format!("{}\n{}\n{}", section("kiln"), kinds_of_places(), section("exit codes")),
     disable_help_subcommand = true,
     max_term_width = 100
 )]
@@ -159,21 +141,39 @@ impl Command {
     /// signals themselves or have nothing to say.
     pub fn interrupted(&self) -> &'static str {
         match self {
-            Command::Encode(_) => encode::INTERRUPTED,
-            Command::Decode(_) => decode::INTERRUPTED,
-            Command::Repair(_) => repair::INTERRUPTED,
-            Command::Recode(_) => recode::INTERRUPTED,
-            Command::Protect(_) => protect::INTERRUPTED,
-            Command::Pool(_) => pool::INTERRUPTED,
-            Command::Put(_) => put::INTERRUPTED,
-            Command::Get(_) => get::INTERRUPTED,
-            Command::Rm(_) => rm::INTERRUPTED,
-            Command::Mv(_) => mv::INTERRUPTED,
-            Command::Cp(_) => cp::INTERRUPTED,
-            Command::Sync(_) => sync::INTERRUPTED,
-            Command::Scrub(_) => scrub::INTERRUPTED,
-            Command::Volume(_) => volume::INTERRUPTED,
-            Command::S3(_) => s3::INTERRUPTED,
+            Command::Encode(_) => {
+                "no shard is complete yet; hidden parts (.*.part) stay, and a rerun goes on with \
+                 them (from a pipe or a folder it starts over)"
+            }
+            Command::Decode(_) => "no output was written; rerun to start over",
+            Command::Repair(_) => {
+                "rebuilt shards stay; hidden parts (.*.part) stay, and a rerun goes on with them"
+            }
+            Command::Recode(_) => {
+                "the old shards stay until all new ones are complete; hidden parts (.*.part) \
+                 stay, and a rerun starts over"
+            }
+            Command::Protect(_) => {
+                "files, and the parity in force, are as they were; run the same command again"
+            }
+            Command::Pool(_) => {
+                "a change of the pool is atomic; kiln status shows whether it was made; rerun to \
+                 go on"
+            }
+            Command::Put(_) => {
+                "nothing was put; rerun to start over (kiln scrub removes the parts a day later)"
+            }
+            Command::Get(_) => "no output was written; rerun to start over",
+            Command::Rm(_) => "removals so far stay; rerun to remove the rest",
+            Command::Mv(_) => {
+                "what was moved stays moved, and nothing is lost; the same command with --force \
+                 goes on"
+            }
+            Command::Cp(_) => "copies so far stay; rerun with --skip to copy the rest",
+            Command::Sync(_) => "copies so far stay; rerun to go on",
+            Command::Scrub(_) => "findings and corrections stay; rerun to start over",
+            Command::Volume(_) => "kiln volume stat shows the state; rerun to go on",
+            Command::S3(_) => "kiln s3 key list shows the keys that there are",
             Command::Torture(_) => "all that was started is ended, and the pool removed",
             Command::Coordinator(_)
             | Command::Agent(_)
@@ -236,5 +236,24 @@ mod tests {
     #[test]
     fn the_command_line_is_a_sound_program() {
         Program::command().debug_assert();
+    }
+
+    #[test]
+    fn every_example_of_the_help_is_a_command() {
+        let text = include_str!("help.txt").replace("\\\n", " ").replace("--node ...", "--node d");
+        let commands = text.lines().filter_map(|line| line.strip_prefix("  "));
+        let commands = commands.filter(|line| line.starts_with("kiln "));
+        let wrong = |line: &&str| {
+            let command = line.split("  ").next().unwrap_or_default();
+            let end = command.find([';', '|', '>', '<', '&']).unwrap_or(command.len());
+            let words =
+                command[..end].split('\'').enumerate().flat_map(|(at, words)| match at % 2 {
+                    0 => words.split_whitespace().filter(|word| *word != "...").collect(),
+                    _ => vec![words],
+                });
+            parse(words.map(Into::into)).is_err()
+        };
+        assert!(commands.clone().count() > 150);
+        assert_eq!(commands.filter(wrong).collect::<Vec<_>>(), [""; 0]);
     }
 }

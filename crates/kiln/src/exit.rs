@@ -86,22 +86,6 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// The table shown at the end of every help text.
-pub const EXIT_CODES: &str = "\
-Exit codes:
-  0  did what was asked (damage that was worked around gives a warning)
-  1  verify found damage that kiln repair can fix
-  2  not recoverable: too much is lost
-  3  wrong usage
-  4  a disk, file or pipe failed
-  5  refused, because data would be lost
-  6  recovered in part: kiln decode --salvage lists what is missing
-  7  no object, file or node of that name
-  8  the key is not the one that is needed
-  9  the system, or an agent, does not permit it
-  10 kiln torture found a promise broken
-With --json an error is a JSON object on standard output too: error, kind, exit, todo";
-
 /// Result of a command and its parts.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 

@@ -9,23 +9,10 @@ use clap::{Args, ValueEnum};
 use kiln_code::{CODES, CodeSpec, Codec};
 use kiln_store::device::{Combine, DeviceModel};
 
-use crate::args::{size, with_exit_codes};
+use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Setup, device};
 use costs::{Advice, Site, durable, on_disks};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln advise --nodes 14 --data 60TB                 which codes suit 14 disks
-  kiln advise --nodes 60 --data 1000TB --class ssd --link 3GB --failures 0.9
-  kiln advise --nodes 20 --data 40TB --lose 3 --nines 11 --overhead 1.5
-  kiln advise --nodes 20 --data 40TB --code clay:10+4 --code rs:10+4 --simulate
-  kiln advise --nodes 96 --data 600TB --domain 6 --domain-failures 0.5 --price 15,2
-
-Repair times are those of kiln's own planner (links) and device model (kiln probe); durability is
-the chance that a year loses any data, from failures of single nodes, and with --domain of whole
-hosts or racks. Software and people are not in it. Predictions can be checked: keep what --json
-prints, lose a node, and compare.";
 
 /// Numbers of data chunks that are looked at.
 const DATA_CHUNKS: &[usize] = &[1, 2, 3, 4, 6, 8, 10, 12, 16];
@@ -69,7 +56,7 @@ impl Class {
 /// data, and shows those that no other beats in all of that. The first is the recommendation: of
 /// those that meet the wishes, the one that stores least.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("advise"))]
 pub struct Advise {
     /// Nodes that fail alone: disks, or machines, whichever holds one shard of an object
     #[arg(long, value_name = "N")]

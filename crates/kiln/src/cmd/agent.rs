@@ -10,21 +10,7 @@ use kiln_stripe::names;
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{Stream, is_null};
 use crate::setup::{AgentParts, Setup, fresh_run};
-use crate::{args::with_exit_codes, fields, monitor::Monitor};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln agent --init --key cluster.key            make the cluster's key; copy it to every machine
-  kiln agent --dir /srv/kiln --key cluster.key   serve the folder to holders of the key
-  kiln agent --dir /srv/kiln --plain             the same for this machine only, without TLS
-  kiln agent --dir s3://bucket/pool --parts /var/lib/kiln --key cluster.key
-                                                 serve a bucket from a machine near it
-
-Then any command takes the agent where it takes a folder:
-  kiln encode photos.tar -c rs:4+2 --key cluster.key -o kiln://host0 -o kiln://host1 ...
-  kiln repair kiln://host0 kiln://host1 ... --key cluster.key
-
-The agent ends cleanly on SIGTERM or SIGINT. KILN_LOG=debug tells more in its log.";
+use crate::{args::help, fields, monitor::Monitor};
 
 /// Serve a folder of this machine, or a bucket, to other machines
 ///
@@ -34,7 +20,7 @@ The agent ends cleanly on SIGTERM or SIGINT. KILN_LOG=debug tells more in its lo
 /// Its log goes to standard error (as JSON with --json), and one line on standard output says
 /// where it listens.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("agent"))]
 pub struct Agent {
     /// Folder to serve, created when absent; or a bucket, with --parts
     #[arg(long, value_name = "DIR", required_unless_present = "init")]

@@ -8,22 +8,14 @@ use kiln_code::{CODES, Codec};
 use crate::exit::{Exit, Result};
 use crate::print::{is_null, wrapped};
 use crate::setup::{self, Setup};
-use crate::{args::with_exit_codes, fields};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln codes                 all codes
-  kiln codes clay:10+4       one code: what it stores and what a repair costs
-  kiln codes 'plugin=clay k=8 m=4 d=11 scalar_mds=isa technique=reed_sol_van'
-                             a Ceph profile: the same bytes as in Ceph
-  kiln codes --compare 10+2  all codes of 10+2 side by side, with their speed here";
+use crate::{args::help, fields};
 
 /// List the codes, or show one with its costs
 ///
 /// A code is written family:k+m, e.g. rs:10+4: 10 data shards, 4 parity shards, and any 4 of the 14
 /// may be lost.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("codes"))]
 pub struct Codes {
     /// Show this code, e.g. clay:10+4
     #[arg(value_name = "SPEC")]

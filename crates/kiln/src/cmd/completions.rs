@@ -1,19 +1,13 @@
 //! `kiln completions`
 
 use crate::exit::{Exit, Result};
-use crate::{args::with_exit_codes, print::Stream, setup::Setup};
+use crate::{args::help, print::Stream, setup::Setup};
 use clap::{Args, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
-const EXAMPLES: &str = "\
-Examples:
-  kiln completions bash > /usr/share/bash-completion/completions/kiln
-  kiln completions zsh > ~/.zfunc/_kiln
-  kiln completions fish > ~/.config/fish/completions/kiln.fish";
-
 /// Print what a shell needs to complete kiln's words
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("completions"))]
 pub struct Completions {
     /// The shell
     #[arg(value_enum)]

@@ -14,32 +14,9 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_plan::SearchBudget;
 
-use crate::args::{size, with_exit_codes};
+use crate::args::{help, size};
 use crate::exit::{Exit, Result};
 use crate::setup::{PoolFlags, Setup};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln coordinator --pool pool.toml --wait 0
-      rebuild now what the pool's nodes have lost, spread over the nodes that are left
-  kiln coordinator --pool pool.toml --to n14 --strategy hub --limit-rate 50MiB
-      rebuild it on the node n14, and let no node send or receive more than 50 MiB a second
-  kiln coordinator --pool pool.toml --stay --limit-total 500MiB
-      watch over the pool: repair what is damaged, and what was unavailable for ten minutes
-  kiln coordinator --stay --http 127.0.0.1:7480 --scrub-every 30d --on-finding ./mail.sh
-      the same with a page to look at, and every byte read once in thirty days
-  kiln coordinator --price prices.toml --wait 0     rebuild by the plans that cost the least
-  kiln pool limit --rate 20MiB        slow down the coordinator that runs; --off: no limit
-
-  kiln coordinator kiln://host1 kiln://host2 ... --to kiln://spare --key cluster.key
-      without a pool: rebuild the shards of one object that no agent has
-  kiln plan -c clay:10+4 --lost 0 --strategy vertices --moves 3000000 --plans ready.plans
-  kiln coordinator kiln://host1 ... --to kiln://spare --key cluster.key --strategy vertices \
-      --moves 3000000 --plans ready.plans
-      the same by a plan that was searched for before
-
-Interrupted or killed, it goes on where it was when it is started again. kiln repair does the same
-with all data passing through this machine.";
 
 /// Repair over agents: every helper computes its share
 ///
@@ -49,7 +26,7 @@ with all data passing through this machine.";
 /// sub-chunks to each other, window by window. A rebuilt shard must have its recorded digest before
 /// it gets its name. When an agent fails, the repair continues with a new plan without it.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("coordinator"))]
 pub struct Coordinator {
     /// Agents with the shards of one object; none: the pool
     #[arg(value_name = "AGENT")]

@@ -16,20 +16,7 @@ use crate::transfer::pool_tree::PoolTree;
 use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::raw_names::path_of;
 use crate::transfer::{Report, Transfer, name_of_file};
-use crate::{args::with_exit_codes, names::MARK, transfer::attributes::Entry};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln cp photos pool:photos            every file below photos, as photos/...
-  kiln cp film.mkv pool:films/          one file, as films/film.mkv
-  kiln cp pool:photos/2024 back         all objects below photos/2024/, into the folder back
-  kiln cp pool:films/film.mkv f.mkv     one object; into f.mkv where that is a folder
-  kiln cp pool:photos@2026-11-28 back   as it was when that day ended
-  kiln cp photos pool:photos --skip     only what is not there yet, e.g. after an interruption
-  kiln sync photos pool:photos          what has changed, too";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "copies so far stay; rerun with --skip to copy the rest";
+use crate::{args::help, names::MARK, transfer::attributes::Entry};
 
 /// Copy files and folders into a pool, or out of it
 ///
@@ -39,7 +26,7 @@ pub const INTERRUPTED: &str = "copies so far stay; rerun with --skip to copy the
 /// object .kiln-attributes for each folder, and come back with a copy out of the pool; devices,
 /// sockets and pipes are left out, with a warning.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("cp"))]
 pub struct Cp {
     /// A folder or file, or pool:NAME
     from: String,

@@ -8,7 +8,7 @@ use kiln_files::{Salvaged, discover, discover_any, raw::decode_raw};
 use kiln_stripe::{DecodeReport, Observer, ShardReport};
 use serde::Serialize;
 
-use crate::args::{byte_range, with_exit_codes};
+use crate::args::{byte_range, help};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{Stream, count, damages, pace, worked_around};
 use crate::setup::{
@@ -17,28 +17,12 @@ use crate::setup::{
 };
 use crate::{archive::Unpacking, cmd::multi_object, lists, sizes};
 
-const EXAMPLES: &str = "\
-Examples:
-  kiln decode shards -o photos.tar
-  kiln decode /disk0 /disk2 /disk3 /disk5 -o photos.tar
-  kiln decode shards -o - | less
-  kiln decode shards --unpack -o photos        an encoded folder, as a folder again
-  kiln decode backups --all -o restored        all objects in the folder and in all folders below
-  kiln decode shards --range 1GiB+64KiB -o part
-  kiln decode shards --salvage -o rest.tar     all readable data, when some is lost; exit code 6
-  kiln decode chunks --format raw --code rs:4+2 --size 1234567 -o photos.tar
-
-The file appears under its name only when it is complete.";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "no output was written; rerun to start over";
-
 /// Get the file back from its shards
 ///
 /// Any k of the n shards will do, and damaged spots in the others are worked around. Every byte
 /// is checked against the checksums in the shards. With -o - the report goes to standard error.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("decode"))]
 pub struct Decode {
     /// Folders with the shards
     #[arg(required = true, value_name = "DIR")]

@@ -11,30 +11,11 @@ use kiln_stripe::{EncodeReport, Observer, ShardPlace, Source, StreamSource};
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::args::{size, with_exit_codes};
+use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{count, pace};
 use crate::setup::{self, Folders, Format, Setup, as_private_as, kept::note_time, local};
 use crate::{archive::Packed, sizes};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln encode photos.tar -c rs:4+2 -o shards
-      6 shard files in the folder shards; any 2 may be lost
-  kiln encode photos.tar -c clay:4+2 -o /disk0 -o /disk1 -o /disk2 -o /disk3 -o /disk4 -o /disk5
-      one shard on each of six disks
-  kiln encode photos -c clay:10+4 -o shards
-      a folder, as the object photos.tar: a tar archive with modes, times, links, empty folders;
-      kiln decode shards --unpack -o photos makes the folder again
-  pg_dump shop | kiln encode - --name shop.sql -c clay:10+4 -o shards
-      from a pipe
-
-An interrupted encode of a file resumes where it was when the same command is given again.";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "\
-         no shard is complete yet; hidden parts (.*.part) stay, and a rerun goes on with them \
-         (from a pipe or a folder it starts over)";
 
 /// Cut a file or folder into shards, some of which may be lost later
 ///
@@ -42,7 +23,7 @@ pub const INTERRUPTED: &str = "\
 /// give the file back. `kiln codes` lists the codes. Shards carry checksums and say what they
 /// are, so nothing else has to be kept.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("encode"))]
 pub struct Encode {
     /// File or folder to encode; - reads standard input
     input: PathBuf,

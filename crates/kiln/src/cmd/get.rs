@@ -11,26 +11,11 @@ use kiln_pool::{GetReport, GetRequest, Helpers, Pool};
 use kiln_recovery::HelpingAgents;
 use kiln_stripe::{Observer, PoolError};
 
-use crate::args::{byte_range, in_pool, with_exit_codes};
+use crate::args::{byte_range, help, in_pool};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{Stream, damages, one_line, pace, worked_around};
 use crate::setup::{At, Output, OutputTarget, PoolFlags, Setup, fresh_run, moment};
 use crate::{lists::named, sizes};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln get photos/2024/beach.jpg                 into beach.jpg
-  kiln get backup/photos.tar -o - | tar -x
-  kiln get movie.mkv --range 1GiB+1MiB -o part   one MiB from the first GiB on
-  kiln get notes.txt --at 2026-11-28 -o old     as it was when that day ended
-  kiln get movie.mkv --strategy central          decode what is lost here, whatever it costs
-
-Where nodes are agents, a large part of a lost chunk is rebuilt by the agents that have the others
-and streamed here: this machine then receives about as many bytes as it asked for instead of
-several times as many. Small reads, and reads of whole stripes, are decoded here.";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "no output was written; rerun to start over";
 
 /// Agents rebuild what is lost where that makes a read shorter.
 const AUTO: &str = "auto";
@@ -40,7 +25,7 @@ const AUTO: &str = "auto";
 /// Missing and damaged pieces are rebuilt on the way; every byte is checked. A range reads only
 /// what it needs.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("get"))]
 pub struct Get {
     /// Name of the object
     #[arg(value_parser = in_pool)]

@@ -11,19 +11,13 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Folders, Setup, local};
-use crate::{args::with_exit_codes, fields, print::table, sizes};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln inspect shards                        every object in a folder
-  kiln inspect /disk0 /disk1 /disk2          an object spread over folders
-  kiln inspect shards/photos.tar.03.kiln     one shard file";
+use crate::{args::help, fields, print::table, sizes};
 
 /// Show what shards say about themselves
 ///
 /// Reads headers and trailers only. For a check of the data use kiln verify.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("inspect"))]
 pub struct Inspect {
     /// Folders with shards, or single shard files
     #[arg(required = true, value_name = "DIR|FILE")]

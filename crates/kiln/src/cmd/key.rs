@@ -9,36 +9,14 @@ use kiln_net::{ClusterKey, agent::PeerRole};
 use serde::Serialize;
 
 use crate::exit::{Exit, Result};
-use crate::{args::with_exit_codes, print::Stream, setup::Setup};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln key --role reader --days 30 -o guest.key --key cluster.key
-      a key with which a person or program lists and reads objects, and no more
-  kiln key --role agent -o agent.key --key cluster.key
-      a key for a machine that only serves its folder; it cannot delete what others serve
-  kiln key --list --key cluster.key
-      the keys that were issued here, with their ids
-  kiln key --revoke 5d41402abc4b2a76 --key cluster.key
-      adds it to cluster.key.revoked; copy that file to every agent, beside its key file AGENT.key
-      as AGENT.key.revoked. New connections are refused then, without a restart
-
-Roles, each with the rights of those before it: reader (lists, reads, status), writer (puts and
-removes objects and volumes), operator (repairs, scrubs, drains; a coordinator's), administrator
-(pools, nodes, seals). Beside them: agent, which only serves, and client, for keys of earlier
-releases: all files, no repairs by agents. Roles do not tell objects apart: a writer may remove
-those of others.
-
-To change the cluster's key, put the new one behind the old one in the file of every machine
-(cat old.key new.key > cluster.key) and start the agents again; then the new one before the old one;
-then the new one alone. Members with one of these files and with the one before or after it agree.";
+use crate::{args::help, print::Stream, setup::Setup};
 
 /// Issue a key for one role that ends after some days; list and revoke such keys
 ///
 /// The cluster's key permits everything and issues others. An issued key is enough for its role,
 /// and agents refuse what is beyond it.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("key"))]
 pub struct Key {
     /// Role of its holder
     #[arg(long, value_parser = roles(), required_unless_present_any = ["list", "revoke"])]

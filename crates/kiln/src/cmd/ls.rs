@@ -7,18 +7,11 @@ use kiln_folders::{ATTRIBUTES, is_attributes};
 use kiln_pool::{Listed, Version};
 use kiln_stripe::{Observer, PoolError};
 
-use crate::args::{in_pool, with_exit_codes};
+use crate::args::{help, in_pool};
 use crate::exit::{Exit, Result};
 use crate::print::{date, one_line};
 use crate::setup::{At, PoolFlags, Setup, moment};
 use crate::{sizes, transfer::is_internal};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln ls
-  kiln ls photos/2024/ -l
-  kiln ls photos --at 2026-11-28
-  kiln ls --json | jq -r '.objects[] | select(.size > 1e9) | .name'";
 
 /// List the objects of a pool
 ///
@@ -27,7 +20,7 @@ Examples:
 /// .volumes/ or .s3/. Exit code 2 means that so
 /// many nodes are unavailable that there may be objects which only they know.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("ls"))]
 pub struct Ls {
     /// Only objects whose names begin with this
     #[arg(default_value = "", value_parser = in_pool)]

@@ -4,17 +4,13 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory};
 
-use crate::args::with_exit_codes;
+use crate::args::help;
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Setup, local};
 
-const EXAMPLES: &str = "\
-Examples:
-  kiln man /usr/local/share/man/man1     then: man kiln, man kiln-encode, ...";
-
 /// Write man pages, one for each command, made of what --help says
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("man"))]
 pub struct Man {
     /// Folder for the pages; created when absent
     #[arg(value_name = "DIR")]

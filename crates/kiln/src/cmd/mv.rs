@@ -7,7 +7,7 @@ use kiln_folders::{Folders, attributes_in, folders_of};
 use kiln_pool::PutReport;
 use kiln_stripe::PoolError;
 
-use crate::args::{in_pool, with_exit_codes};
+use crate::args::{help, in_pool};
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::local_tree::{joined, split};
@@ -15,22 +15,13 @@ use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::{self, Transfer, refuse_reserved};
 use crate::{fields, print::count, transfer::pool_tree::PoolTree};
 
-const EXAMPLES: &str = "\
-Examples:
-  kiln mv beach.jpg photos/2024/beach.jpg
-  kiln mv -r photos/2024 archive/photos-2024     all objects below photos/2024/";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "what was moved stays moved, and nothing is lost; the same \
-                                       command with --force goes on";
-
 /// Give objects of a pool other names
 ///
 /// An object is written again under the new name, complete and on disk, before the old one is
 /// removed, so it takes as much room and time as a copy. One that was interrupted may leave both;
 /// the same command with --force goes on.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("mv"))]
 pub struct Mv {
     /// The object's name
     #[arg(value_parser = in_pool)]

@@ -7,26 +7,12 @@ use clap::Args;
 use kiln_nbd::{About, Change, Errno, Export, Listener, Server};
 use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStatus};
 
-use crate::args::{size, with_exit_codes};
+use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::monitor::{Metrics, Monitor};
 use crate::print::{Stream, is_null, warning_line};
 use crate::setup::{PoolFlags, Setup, listener, volumes};
 use crate::{cmd::agent, fields, sizes};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln nbd disk --socket /run/disk.sock
-  nbdinfo nbd+unix:///?socket=/run/disk.sock
-  qemu-system-x86_64 -drive file=nbd:unix:/run/disk.sock ...
-  nbdfuse /mnt/disk --unix /run/disk.sock &     the volume as a file, for losetup and mount
-
-  kiln nbd disk --listen 0.0.0.0:10809 --tls-certificate server.pem --tls-key server.key
-  nbdinfo nbds://host/disk
-
-Everything that is acknowledged is durable on m + 1 nodes: a flush has nothing to wait for. On
-SIGTERM or SIGINT the volume is closed; after kill -9, or a power cut, the next kiln nbd goes on
-from the log.";
 
 /// Most open files that are asked for: shards of many segments stay open.
 const OPEN_FILES: u64 = 65_536;
@@ -36,7 +22,7 @@ const OPEN_FILES: u64 = 65_536;
 /// Standard output gets one line that says where, standard error what goes wrong. Without TLS only
 /// this machine is served.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("nbd"))]
 pub struct Nbd {
     /// Name of the volume
     volume: String,

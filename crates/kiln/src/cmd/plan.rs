@@ -13,55 +13,15 @@ use kiln_code::Codec;
 use kiln_stripe::default_sub_chunk;
 use serde::Serialize;
 
-use crate::args::{size, with_exit_codes};
+use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::lists::{self, Indices};
 use crate::setup::{self, Setup};
 use crate::{fields, print::table, sizes};
 
-const EXAMPLES: &str = "\
-Examples:
-  kiln plan --code clay:10+4                   every single loss
-  kiln plan --code clay:10+4 --lost 0          one loss, helper by helper
-  kiln plan --code clay:10+4 --lost 0,5,12     three losses at once
-  kiln plan --code clay:10+4 --average 2       the average over all pairs of losses
-  kiln plan --code clay:10+4 --lost 0 --strategy --block 256MiB
-                                               placed on nodes: who computes and sends what
-  kiln plan -c clay:10+4 --lost 0 --strategy hub --block 256MiB --frontier
-                                               every trade of maximum load against traffic
-  kiln plan -c clay:10+4,d=12 --lost 0,5 --cluster nodes.toml --range 0..64KiB
-                                               a degraded read over unequal links and racks
-  kiln plan --code clay:16+2 --orders          the orders of its layers: runs of every lost chunk
-  kiln plan --code clay:10+4 --recover --nodes 21 --stripes 100 --chunk 256MiB
-                                               a lost machine: 100 stripes over 20 others
-  kiln plan -c clay:10+4 --recover --cluster nodes.toml --layout stripes.txt --failed n3 --to n21
-  kiln plan --code clay:16+2,order=gray --device-model disk.json --lost 17
-                                               reads on a device that kiln probe measured
-  kiln plan -c clay:10+4,order=gray --chunk 64MiB --price prices.toml
-                                               what a repair costs in money, e.g. from S3
-
-Prices of --price, where zones may be left out:
-  currency = \"USD\"
-  gets_1000 = 0.0004                    for 1000 requests
-  gigabyte = 0.09                       for 10^9 bytes downloaded
-  [zone.near]
-  chunks = [0, 1, 2]                    what is kept there
-  gigabyte = 0.01                       what is not said is as above
-
-A machine of --cluster, where everything but the id may be left out:
-  [[node]]
-  id = \"m7\"
-  domain = \"rack2\"                     what fails together; default: the machine alone
-  up = \"1.25GB\"                        bytes a second that its link sends; down: receives
-  load = 0.2                            the part of the link that others use
-  chunks = [7]                          what it stores; default: chunk i at machine i
-  rebuilds = [0]                        lost chunks that go there, or to a client there
-
-A run is one contiguous read. No data is read or written: the numbers come from the code alone.";
-
 /// Compute what a repair would cost, without any data
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("plan"))]
 pub struct Plan {
     /// The code, e.g. clay:10+4
     #[arg(short, long, value_name = "SPEC")]

@@ -29,41 +29,7 @@ pub use recode::recode_by_tier;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup};
-use crate::{args::with_exit_codes, cmd::repair::recover, cmd::status, print::count};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln pool create pool.toml -c clay:10+4 --node /disk0 --node /disk1 ... --node /disk13
-  kiln pool create pool.toml -c rs:4+2 --node /a,domain=rack1 --node /b,domain=rack2,weight=2 ...
-  kiln pool create pool.toml -c clay:10+4 --key cluster.key --node kiln://host0 ...
-                                            makes the key if it is not there, then waits for
-                                            agents that are started with it
-  kiln pool add-node n14 /disk14
-  kiln pool add-node n03 --replace          its disk was replaced by an empty one
-  kiln pool drain n05                       move everything off a node, then drop it
-  kiln pool forget n03                      it will not come back; kiln repair rebuilds its shards
-  kiln pool rebalance                       e.g. after add-node: shards move where they belong
-  kiln pool recode --to clay:10+4 archive   what is in the folder, object by object
-  kiln pool recode --to clay:10+4 --new-objects
-                                            all objects, and those that are put from now on
-  kiln pool seal                            nothing can be forged with the nodes alone
-  kiln pool seal --new-key                  the key leaked: makes another one, by which the next
-                                            kiln pool seal seals everything again
-  kiln pool create pool.toml --encrypted --node ...
-                                            nodes see no byte of any object
-  kiln pool rekey --new-key                 the data key leaked: makes another one, by which the
-                                            next kiln pool rekey wraps the keys of all objects
-  kiln pool limit --rate 20MiB              of repairs by kiln coordinator, at each node
-  kiln pool keep --all 30d --monthly 12     replaced and removed versions of all objects
-  kiln pool snapshot before-upgrade photos/  until --remove; ls, get and cp --at take the name
-  kiln pool finalize --dry-run              formats in use, and members that hold others back
-  kiln pool undelete photos/2024            what was removed last
-  kiln pool restore /disk0                  pool.toml is lost: written again as a node has it
-  kiln pool status";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "\
-         a change of the pool is atomic; kiln status shows whether it was made; rerun to go on";
+use crate::{args::help, cmd::repair::recover, cmd::status, print::count};
 
 /// Make and change pools: many objects over many disks
 ///
@@ -71,7 +37,7 @@ pub const INTERRUPTED: &str = "\
 /// commands (put, get, ls, stat, rm, cp, scrub, repair, status) take it by --pool, by $KILN_POOL,
 /// or as pool.toml in the current folder.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("pool"))]
 pub struct Pool {
     #[command(subcommand)]
     action: Action,

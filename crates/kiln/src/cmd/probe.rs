@@ -11,7 +11,7 @@ use kiln_store::{
 use kiln_stripe::Observer;
 use serde::Serialize;
 
-use crate::args::{size, with_exit_codes};
+use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::names::{DEVICE_MODEL, PROBE_SCRATCH};
 use crate::print::{seconds, table};
@@ -21,16 +21,6 @@ use crate::sizes;
 /// Bytes written to the scratch file at a time.
 const BLOCK: usize = 1 << 20;
 
-const EXAMPLES: &str = "\
-Examples:
-  kiln probe /mnt/disk3              measure, and keep the result in /mnt/disk3/.kiln-device
-  kiln probe /dev/sdb -o sdb.json    measure a device (reads only), keep the result in a file
-  kiln repair shards --device-model sdb.json --dry-run
-  kiln plan --code clay:16+2,order=gray --device-model sdb.json
-
-In a folder a scratch file is written, read and removed; no other file is touched. kiln repair
-plans its reads by the result as soon as all its folders have one.";
-
 /// Measure what reads cost on a device
 ///
 /// Reads at random places, past the page cache, in several sizes and numbers in flight, and finds
@@ -39,7 +29,7 @@ plans its reads by the result as soon as all its folders have one.";
 /// is read several times, in turn with the others: how far that is apart, and from the model, is
 /// kept with it, and the less certain it is the more carefully reads are planned.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("probe"))]
 pub struct Probe {
     /// A folder on the device, or the device itself
     #[arg(value_name = "DIR|DEVICE")]

@@ -11,20 +11,7 @@ use kiln_stripe::Observer;
 use crate::exit::{Exit, Failure, Result};
 use crate::interrupt::{keep, remove_when_interrupted};
 use crate::print::{count, one_line, pace};
-use crate::{args::with_exit_codes, setup::Setup, sizes};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln protect photos                        parity of 10% in photos/.kiln-protect
-  kiln protect photos                        once more: only for what changed since
-  kiln protect photos --prune                and without files that were deleted on purpose
-  kiln protect photos --verify               reads every byte and compares it with its checksum
-  kiln protect photos --repair               brings back files that are missing or damaged
-  kiln protect /mnt --losses 2 --parity-dir /parity/1 --parity-dir /parity/2
-                                             disks below /mnt, any two of which may be lost";
-
-pub const INTERRUPTED: &str =
-    "files, and the parity in force, are as they were; run the same command again";
+use crate::{args::help, setup::Setup, sizes};
 
 /// Texts list so many files; --json lists all.
 const SHOWN: usize = 20;
@@ -38,7 +25,7 @@ const THREADS: usize = 8;
 /// damaged later comes back with --repair; one with another time than before has changed, and is
 /// left alone. Links are not followed, and not protected.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("protect"))]
 pub struct Protect {
     /// Folder with the files
     #[arg(value_name = "DIR")]

@@ -8,28 +8,18 @@ use kiln_folders::{Folders, Way};
 use kiln_pool::{Pool, PutReport, PutRequest};
 use kiln_stripe::{Observer, Source, StreamSource};
 
-use crate::args::{in_pool, with_exit_codes};
+use crate::args::{help, in_pool};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, input, local, now_ms};
 use crate::{sizes, transfer::raw_names::to_pool, transfer::refuse_reserved};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln put photos.tar                         as the object photos.tar
-  kiln put beach.jpg photos/2024/beach.jpg
-  tar -c photos | kiln put - backup/photos.tar --force";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "\
-         nothing was put; rerun to start over (kiln scrub removes the parts a day later)";
 
 /// Put a file into a pool
 ///
 /// Readers see the old object, or none, until the new one is complete and on disk; then the new
 /// one. The code follows from the size, as the pool's policy says.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("put"))]
 pub struct Put {
     /// File to put; - reads standard input
     input: PathBuf,

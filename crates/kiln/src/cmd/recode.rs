@@ -11,27 +11,14 @@ use uuid::Uuid;
 use crate::exit::{Exit, Result};
 use crate::print::{count, is_null, pace};
 use crate::setup::{self, Folders, Setup};
-use crate::{args::with_exit_codes, fields, sizes};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln recode shards --to clay:4+2
-  kiln recode /disk0 /disk1 /disk2 /disk3 /disk4 /disk5 --to rs:3+2
-      one shard on each of the first five; give the folders in the order used for encode
-
-kiln pool recode does it for objects of pools.";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "\
-         the old shards stay until all new ones are complete; hidden parts (.*.part) stay, and a \
-         rerun starts over";
+use crate::{args::help, fields, sizes};
 
 /// Write shards again in another code
 ///
 /// The object is read past what is lost or damaged and written by the other code. The new shards
 /// take the places of the old ones when all of them are complete, on disk, and read back.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("recode"))]
 pub struct Recode {
     /// The folder with all shards; or folders, one for each shard of the new code or more
     #[arg(required = true, value_name = "DIR")]

@@ -15,33 +15,12 @@ use crate::exit::{Exit, Failure, Result};
 use crate::lists::{self, Indices};
 use crate::print::{Stream, damages, pace, table};
 use crate::setup::{self, Folders, Format, PoolFlags, Prices, RawFlags, ReadFlags, Setup, device};
-use crate::{args::with_exit_codes, cmd::multi_object, sizes};
+use crate::{args::help, cmd::multi_object, sizes};
 
 pub use pool_repair::{recover, show as show_recovery};
 
 /// No code has more chunks.
 const MAX_SHARDS: usize = 256;
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln repair shards                          rebuild what is missing or damaged
-  kiln repair /disk0 /disk1 /disk2 /disk3 /disk4 /disk5
-      give the folders in the order used for encode: a lost shard goes back to its own
-  kiln repair shards --lost 3 --to /newdisk   rebuild shard 3 there
-  kiln repair backups --all                   all objects in the folder and in all folders below
-  kiln repair shards --dry-run                say what it would read and write
-  kiln repair shards --direct                 read past the page cache, runs submitted together
-  kiln probe /disk0; ...; kiln repair /disk0 ...   reads planned for what the disks are good at
-
-  kiln repair                                 the whole pool, the most endangered objects first
-  kiln repair --pool /etc/photos.toml --limit-rate 50MiB
-  kiln repair --price prices.toml --dry-run   what requests and downloads of it would cost
-
-An interrupted repair resumes where it was when the same command is given again.";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "\
-         rebuilt shards stay; hidden parts (.*.part) stay, and a rerun goes on with them";
 
 /// Rebuild lost and damaged shards
 ///
@@ -49,7 +28,7 @@ pub const INTERRUPTED: &str = "\
 /// instead of 10 times. A rebuilt shard takes its place only after it matched its recorded
 /// checksum; every sub-chunk read on the way is checked too.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("repair"))]
 pub struct Repair {
     /// Folders with the shards; without any, the pool is repaired
     #[arg(value_name = "DIR")]

@@ -6,25 +6,17 @@ use clap::Args;
 use kiln_pool::{MAX_TOGETHER, Pool};
 use kiln_stripe::{Observer, PoolError};
 
-use crate::args::{in_pool, with_exit_codes};
+use crate::args::{help, in_pool};
 use crate::exit::{Exit, Result};
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run, now_ms};
 use crate::{fields, print::count, transfer::refuse_reserved};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln rm photos/2024/beach.jpg
-  kiln rm -r photos/2024            all objects whose names begin with photos/2024/";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "removals so far stay; rerun to remove the rest";
 
 /// Remove objects from a pool
 ///
 /// Once the command has ended the object is gone, even if a node that was unavailable comes back
 /// with its shards; the next scrub removes them.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("rm"))]
 pub struct Rm {
     /// Names of objects
     #[arg(required = true, value_name = "NAME", value_parser = in_pool)]

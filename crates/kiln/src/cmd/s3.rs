@@ -10,29 +10,11 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{date, is_null, one_line};
 use crate::setup::{PoolFlags, Setup, buckets};
-use crate::{args::with_exit_codes, fields};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln s3 key create admin --owner '*'           every bucket, those to come too
-  kiln s3 key create backup --write backups      put, get, list and delete in one bucket
-  kiln s3 key create reports --read logs --read sales
-  kiln s3 key create ci --create                 makes buckets, and owns those
-  kiln s3 key list
-  kiln s3 key revoke K10123456789ABCDEF01
-  kiln s3 bucket list
-  kiln s3 bucket public website                  everybody may get its objects
-  kiln s3 bucket public website --off
-
-Keys are kept in the pool. The secret is shown once, when the key is made. A key that is revoked is
-refused by all servers within two seconds.";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "kiln s3 key list shows the keys that there are";
+use crate::{args::help, fields};
 
 /// Access keys and buckets of the S3 server
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("s3"))]
 pub struct S3 {
     #[command(subcommand)]
     action: Action,

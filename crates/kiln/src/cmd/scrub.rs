@@ -8,21 +8,11 @@ use kiln_stripe::Depth;
 use kiln_volume::{LogCheck, LogReport, NAMES};
 use serde::Serialize;
 
-use crate::args::{in_pool, with_exit_codes};
+use crate::args::{help, in_pool};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{INCOMPLETE, count, more_losses, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, logs, now_ms, volumes};
 use crate::{sizes, volume_logs};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln scrub                     reads every byte of every object
-  kiln scrub photos/ --quick     only headers and trailers, only objects below photos/
-  kiln scrub --limit-rate 50MiB  in the background
-  kiln scrub && echo all is well";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "findings and corrections stay; rerun to start over";
 
 /// Check a pool for corruption, missing shards and leftover files
 ///
@@ -31,7 +21,7 @@ pub const INTERRUPTED: &str = "findings and corrections stay; rerun to start ove
 /// copies of their logs are compared. Exit code 1 means: damage was found, and kiln repair can fix
 /// it; 2 means that an object, or what a log alone has, cannot be read.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("scrub"))]
 pub struct Scrub {
     /// Only objects whose names begin with this
     #[arg(default_value = "", value_parser = in_pool)]

@@ -10,27 +10,14 @@ use crate::exit::{Exit, Failure, Result};
 use crate::monitor::{MetricFamily, Metrics, Monitor};
 use crate::print::{is_null, warning_line};
 use crate::setup::{PoolFlags, Setup, buckets, listener};
-use crate::{args::with_exit_codes, cmd::agent, fields};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln s3 key create me --owner '*'              prints an access key and its secret
-  kiln serve s3 --listen 127.0.0.1:9000
-  aws --endpoint-url http://127.0.0.1:9000 s3 mb s3://photos
-  aws --endpoint-url http://127.0.0.1:9000 s3 sync photos/ s3://photos/
-  kiln serve s3 --listen 0.0.0.0:9000 --tls-certificate s3.pem --tls-key s3.key
-  kiln serve s3 --metrics 127.0.0.1:9442         answers /metrics, /health and /ready there
-
-Everything that is acknowledged is durable in the pool. Servers of one pool are equal: any number of
-them may run, and none keeps anything. On SIGTERM or SIGINT requests that have begun are answered;
-after kill -9 nothing is half there. On SIGHUP the certificate and its key are read again.";
+use crate::{args::help, cmd::agent, fields};
 
 /// Address where none is named.
 const DEFAULT_LISTEN: &str = "127.0.0.1:9000";
 
 /// Serve a pool to programs of other protocols
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("serve"))]
 pub struct Serve {
     #[command(subcommand)]
     protocol: Protocol,

@@ -3,22 +3,18 @@
 use clap::Args;
 use kiln_pool::StatReport;
 
-use crate::args::{in_pool, with_exit_codes};
+use crate::args::{help, in_pool};
 use crate::exit::{Exit, Result};
 use crate::print::{count, one_line};
 use crate::setup::{PoolFlags, Setup};
 use crate::sizes;
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln stat photos/2024/beach.jpg";
 
 /// Show where an object's shards and manifests are
 ///
 /// Looks at headers and trailers only; kiln scrub reads everything. Exit code 1 means that
 /// something is missing, 2 that too much is missing to read the object.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("stat"))]
 pub struct Stat {
     /// Name of the object
     #[arg(value_parser = in_pool)]

@@ -12,16 +12,10 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{INCOMPLETE, count, more_losses, table};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
-use crate::{args::with_exit_codes, names::lock, sizes, volume_logs};
+use crate::{args::help, names::lock, sizes, volume_logs};
 
 /// Time in which a put gives its shards a manifest, and a removal deletes it: ample.
 const MOMENT: Duration = Duration::from_millis(500);
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln status
-  kiln status --watch 5      again every 5 seconds, e.g. while a repair runs
-  kiln status --json";
 
 /// Show the state of a pool: nodes, objects, what is endangered
 ///
@@ -30,7 +24,7 @@ Examples:
 /// 2 that an object, or what a log alone has, cannot be read, or that so many nodes are unavailable
 /// that there may be objects which only they know.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("status"))]
 pub struct Status {
     /// Look again every so many seconds
     #[arg(long, value_name = "SECONDS")]

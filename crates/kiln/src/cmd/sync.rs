@@ -11,20 +11,7 @@ use kiln_stripe::PoolError;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, local};
-use crate::{args::with_exit_codes, names::MARK, transfer::Transfer};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln sync photos pool:photos --dry-run       what would be copied, and why
-  kiln sync photos pool:photos                 what is new, or has another size or time
-  kiln sync photos pool:photos --checksum      reads everything on both sides and compares it
-  kiln sync photos pool:photos --delete        also removes what is not in photos any more
-  kiln sync photos pool:photos --delete --backup-dir pool:old/monday
-                                               keeps what that replaces and removes
-  kiln sync pool:photos photos                 the other way";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "copies so far stay; rerun to go on";
+use crate::{args::help, names::MARK, transfer::Transfer};
 
 /// Copy into a folder what another one has, and the first has not or has otherwise
 ///
@@ -32,7 +19,7 @@ pub const INTERRUPTED: &str = "copies so far stay; rerun to go on";
 /// change are those that were recorded when it was copied; where none is recorded, when the object
 /// is newer than the file. An interrupted sync goes on when the same command is given again.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("sync"))]
 pub struct Sync {
     /// A folder, or pool:FOLDER
     from: String,

@@ -16,7 +16,7 @@ use kiln_pool::Policy;
 use kiln_store::SplitMix64;
 use rustix::process::Signal;
 
-use crate::args::with_exit_codes;
+use crate::args::help;
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{error_line, table};
 use crate::setup::Setup;
@@ -24,14 +24,6 @@ use crate::{fields, interrupt, times};
 use history::{Done, Value, possible};
 use processes::{Agent, Processes, locked};
 use schedule::{Fault, Wrong, choices, faults, operation};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln torture --dir torture                       a minute of faults
-  kiln torture --dir torture --time 8h --seed 7    a night of others
-  kiln torture --dir torture -c rs:3+2 --json
-
-Exit code 10 says that a promise was broken; the pool and the log of all commands stay then.";
 
 /// Time of a round, without what heals it.
 const ROUND: Duration = Duration::from_secs(8);
@@ -56,7 +48,7 @@ const FULL: u64 = 20_000;
 /// is lost at a time than the code tolerates. After each round the pool must become whole, every
 /// object be there, and all answers to clients have an order. All that it started ends with it.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("torture"))]
 pub struct Torture {
     /// Folder for the pool, empty or not there; removed when no promise was broken
     #[arg(long, value_name = "DIR")]

@@ -9,22 +9,14 @@ use kiln_stripe::{Depth, VerifyReport};
 use crate::exit::{Exit, Result};
 use crate::print::{count, damages, pace};
 use crate::setup::{Folders, RawFlags, ReadFlags, Setup};
-use crate::{args::with_exit_codes, cmd::multi_object, lists, sizes};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln verify shards              reads every byte and compares it with its checksum
-  kiln verify shards --deep       and computes parity again from the data
-  kiln verify shards --quick      what headers, checksum tables and trailers tell
-  kiln verify backups --all       all objects in the folder and in all folders below
-  kiln verify /disk0 /disk1 /disk2 /disk3 /disk4 /disk5 --json";
+use crate::{args::help, cmd::multi_object, lists, sizes};
 
 /// Check whether all shards are there and intact
 ///
 /// Changes nothing. Exit code 1 means: damage was found, and kiln repair can fix it; 2 means that
 /// too much is lost.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("verify"))]
 pub struct Verify {
     /// Folders with the shards
     #[arg(required = true, value_name = "DIR")]

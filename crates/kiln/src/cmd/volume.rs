@@ -9,27 +9,11 @@ use kiln_volume::{
     VolumeInfo, volume_of,
 };
 
-use crate::args::{size, with_exit_codes};
+use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::{count, is_null, one_line, table};
 use crate::setup::{Confirm, PoolFlags, Setup, volumes};
 use crate::{fields, sizes};
-
-const EXAMPLES: &str = "\
-Examples:
-  kiln volume create disk 100GiB
-  kiln nbd disk --socket /run/disk.sock          then nbdinfo, qemu, nbdfuse ... use it
-  kiln volume snapshot disk monday
-  kiln volume clone disk@monday trial
-  kiln volume ls
-  kiln volume check disk
-  kiln volume rm trial --yes
-
-What is written is acknowledged when it is in a log on m + 1 nodes; then it is made into whole
-stripes of the pool's code. See kiln nbd --help for how to use a volume.";
-
-/// Printed at an interrupt.
-pub const INTERRUPTED: &str = "kiln volume stat shows the state; rerun to go on";
 
 /// Time that a volume's server has to answer, and interval of checking.
 const ANSWER: Duration = Duration::from_secs(90);
@@ -41,7 +25,7 @@ const LOOK: Duration = Duration::from_millis(500);
 /// takes space as it is written to. Each has one user at a time (kiln nbd); snapshots and clones of
 /// a volume share what is not overwritten.
 #[derive(Debug, Args)]
-#[command(after_help = with_exit_codes(EXAMPLES))]
+#[command(after_help = help("volume"))]
 pub struct VolumeCommand {
     #[command(subcommand)]
     action: Action,
