@@ -3,7 +3,5 @@
 //! Environment: KILN_KILL_ROUNDS sets the number of kills of encode and repair (200), KILN_PROGRAM
 //! names another binary; `scenarios/__main__.py` has more.
 
-mod requests;
-mod rig;
 mod scenarios;
 mod sessions;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use fake::{Fake, Faults, block_file};
+use fake::Fake;
 use kiln_remote::hdfs::FolderBackend;
 use kiln_store::{
     Backend, BatchRead, Existing, Locality, Located, Location, Locks, NewFile, PlaceInfo,
@@ -166,7 +166,7 @@ fn a_file_that_grows_bit_by_bit_is_whole_at_any_time_and_has_few_blocks() {
     let (fake, disk) = fake("");
     for at in (0..1 << 16).step_by(512) {
         add(&disk, "log", at, &[at as u8; 512]);
-        let parts = fake.state().parts_of("/p/log");
+        let parts: usize = fake.ask("hdfs.parts_of('/p/log')");
         assert!(parts == 1 || (at >= 16 << 10 && parts <= 8), "{parts} at {at}");
     }
 }
@@ -176,11 +176,9 @@ fn what_an_addition_asks_for_is_counted() {
     let (fake, disk) = fake("");
     write_whole(&disk, "log", &pattern(640)).unwrap();
     let asked = || {
-        let mut state = fake.state();
-        let ops = state.log.iter().map(|line| line.split(' ').nth(1).unwrap().to_owned());
-        let ops: Vec<String> = ops.collect();
-        state.log.clear();
-        ops
+        let (log, _): (Vec<String>, u64) = fake.ask("hdfs.taken()");
+        let operation = |line: &String| line.split(' ').nth(1).unwrap().to_owned();
+        log.iter().map(operation).collect::<Vec<String>>()
     };
     asked();
     add(&disk, "log", 640, &[1; 32]);
@@ -202,12 +200,12 @@ fn an_addition_that_fails_leaves_what_was_there() {
         let mut file = disk.append("log", 640).unwrap();
         file.append(&[1; 32]).unwrap();
         match fault {
-            0 => fake.state().faults.safe_mode = true,
-            _ => fake.state().faults.astray = usize::MAX,
+            0 => fake.run("hdfs.safe_mode = True"),
+            _ => fake.run("hdfs.astray = 1 << 60"),
         }
         assert!(file.sync().is_err());
         drop(file);
-        fake.state().faults = Faults::default();
+        fake.run("hdfs.no_faults()");
         assert_eq!((read(&disk, "log"), disk.list().unwrap()), (pattern(640), vec!["log".into()]));
     }
 }
@@ -248,8 +246,8 @@ fn a_lock_whose_holder_is_gone_is_taken_over_and_the_late_one_writes_no_more() {
 fn a_lock_that_stood_still_is_renewed_unless_somebody_took_it() {
     let ((kept, disk), (taken, lost)) = (fake(""), fake(""));
     let held = (disk.lock(false).unwrap().unwrap(), lost.lock(false).unwrap().unwrap());
-    kept.state().faults.still = true;
-    taken.state().faults.still = true;
+    kept.run("hdfs.still = True");
+    taken.run("hdfs.still = True");
     std::thread::sleep(Duration::from_secs(21));
     // Somebody believes that the second one is gone.
     let other = open(&lost.place());
@@ -262,8 +260,8 @@ fn a_lock_that_stood_still_is_renewed_unless_somebody_took_it() {
         std::thread::sleep(Duration::from_secs(2));
         assert!(!late.is_finished() && !too_late.is_finished());
         assert!(disk.list().unwrap().is_empty());
-        kept.state().faults.still = false;
-        taken.state().faults.still = false;
+        kept.run("hdfs.still = False");
+        taken.run("hdfs.still = False");
         late.join().unwrap().unwrap();
         assert!(too_late.join().unwrap().unwrap_err().is_fenced());
     });
@@ -301,45 +299,44 @@ fn a_folder_that_is_missing_is_said_and_not_made() {
 fn what_passes_is_tried_again() {
     let (fake, disk) = fake("");
     for _ in 0..4 {
-        fake.state().faults.busy = 2;
+        fake.run("hdfs.busy = 2");
         write_whole(&disk, "a", &pattern(5000)).unwrap();
-        fake.state().faults.busy = 2;
+        fake.run("hdfs.busy = 2");
         assert_eq!(disk.list().unwrap(), ["a"]);
-        fake.state().faults.short = 2;
+        fake.run("hdfs.short = 2");
         assert_eq!(read(&disk, "a"), pattern(5000));
-        fake.state().faults.late = 2;
+        fake.run("hdfs.late = 2");
         any(&disk).write_all(&[("a", &pattern(6000))]).pop().unwrap().unwrap();
-        assert_eq!((read(&disk, "a"), fake.state().faults.late), (pattern(6000), 0));
+        assert_eq!((read(&disk, "a"), fake.ask("hdfs.late")), (pattern(6000), 0));
         write_whole(&disk, "a", &pattern(5000)).unwrap();
-        fake.state().faults.lost = 1;
+        fake.run("hdfs.lost = 1");
         disk.rename("a", "b").unwrap();
         assert_eq!(read(&disk, "b"), pattern(5000));
         disk.remove("b").unwrap();
     }
     // And not for ever.
-    fake.state().faults.busy = usize::MAX;
+    fake.run("hdfs.busy = 1 << 60");
     let begin = Instant::now();
     assert!(disk.list().is_err() && write_whole(&disk, "a", b"a").is_err());
     assert!(begin.elapsed() < Duration::from_secs(60));
-    fake.state().faults.busy = 0;
+    fake.run("hdfs.busy = 0");
     assert!(disk.list().unwrap().is_empty());
 }
 
 #[test]
 fn what_is_put_elsewhere_is_noticed_and_put_again_or_refused() {
     let (fake, disk) = fake("");
-    fake.state().faults.astray = 2;
+    fake.run("hdfs.astray = 2");
     write_whole(&disk, "a", b"small").unwrap();
-    let left = fake.state().faults.astray;
-    assert_eq!((left, read(&disk, "a")), (0, b"small".to_vec()));
+    assert_eq!((fake.ask("hdfs.astray"), read(&disk, "a")), (0, b"small".to_vec()));
     // What was streamed is not there a second time.
-    fake.state().faults.astray = 1;
+    fake.run("hdfs.astray = 1");
     let mut file = disk.append("b", 0).unwrap();
     file.append(&pattern(3_000_000)).unwrap();
     let error = file.sync().unwrap_err();
     assert!(error.to_string().contains("considerLoad"), "{error}");
     drop(file);
-    fake.state().faults.astray = usize::MAX;
+    fake.run("hdfs.astray = 1 << 60");
     let error = write_whole(&disk, "c", b"c").unwrap_err();
     assert!(error.to_string().contains("HDFS put it on localhost:1"), "{error}");
     assert_eq!(disk.list().unwrap(), ["a"]);
@@ -349,14 +346,14 @@ fn what_is_put_elsewhere_is_noticed_and_put_again_or_refused() {
 fn the_other_namenode_is_asked_where_one_is_on_standby_or_gone() {
     let fake = Fake::start();
     fake.mkdir("/p");
-    let (first, other) = (fake.authority(), fake.another());
+    let (first, other): (_, u16) = (fake.authority(), fake.ask("hdfs.another()"));
     let place = |namenode: &str, standby: &str| {
         open(&format!("hdfs://{namenode}/p?standby={standby}&datanode={first}&timeout=2"))
     };
     let both = place(&first, &format!("127.0.0.1:{other}"));
     let port = |server: &str| server.rsplit_once(':').unwrap().1.parse::<u16>().unwrap();
     for (at, standby) in [other, port(&first), other, port(&first)].into_iter().enumerate() {
-        fake.state().faults.standby = vec![standby];
+        fake.run(&format!("hdfs.standby = [{standby}]"));
         let name = format!("f{at}");
         write_whole(&both, &name, &pattern(5000)).unwrap();
         assert_eq!(read(&both, &name), pattern(5000));
@@ -370,7 +367,7 @@ fn the_other_namenode_is_asked_where_one_is_on_standby_or_gone() {
     let lock = gone.lock(false).unwrap();
     assert!(lock.is_some() && both.lock(false).unwrap().is_none());
     // Both are on standby: it is waited for, then said.
-    fake.state().faults.standby = vec![other, port(&first)];
+    fake.run(&format!("hdfs.standby = [{other}, hdfs.port]"));
     let error = both.open("f0").err().unwrap().to_string();
     assert!(error.contains("standby"), "{error}");
 }
@@ -381,14 +378,14 @@ fn what_hdfs_moved_is_read_seen_and_brought_back() {
     for (name, len) in [("a", 0), ("b", 5000), ("c", 3_000_000)] {
         write_whole(&disk, name, &pattern(len)).unwrap();
         assert_eq!(disk.locality(name).unwrap(), Located::Here);
-        fake.state().astray("/p", Some(name));
+        fake.ask::<u64>(&format!("hdfs.moved('/p', '{name}')"));
         let Located::Away(there) = disk.locality(name).unwrap() else { panic!("{name}") };
         assert_eq!((there, read(&disk, name)), ("localhost:1".to_owned(), pattern(len)));
         // Not while its DataNode takes nothing.
-        fake.state().faults.astray = usize::MAX;
+        fake.run("hdfs.astray = 1 << 60");
         let refused = disk.copy_local(name, "copy").unwrap_err();
         assert!(refused.to_string().contains("HDFS put it on"), "{refused}");
-        fake.state().faults.astray = 0;
+        fake.run("hdfs.astray = 0");
         assert_eq!(read(&disk, name), pattern(len));
         disk.copy_local(name, "copy").unwrap();
         disk.rename("copy", name).unwrap();
@@ -410,14 +407,14 @@ fn a_stream_that_is_dropped_never_looks_whole() {
     }
     drop(file);
     assert!(disk.list().unwrap().is_empty());
-    assert!(!fake.state().log.iter().any(|line| line.contains("RENAME")));
+    assert!(!fake.ask::<Vec<String>>("hdfs.log").iter().any(|line| line.contains("RENAME")));
 }
 
 #[test]
 fn safe_mode_is_said_before_anything_is_written() {
     let (fake, disk) = fake("");
     write_whole(&disk, "a", b"a").unwrap();
-    fake.state().faults.safe_mode = true;
+    fake.run("hdfs.safe_mode = True");
     let errors: [StoreError; 3] = [
         write_whole(&disk, "b", b"b").unwrap_err(),
         disk.lock(false).unwrap_err(),
@@ -434,31 +431,27 @@ fn ranges_fetch_what_was_asked_for_and_no_more() {
     let (fake, disk) = fake("");
     write_whole(&disk, "a", &pattern(200_000)).unwrap();
     let file = disk.open("a").unwrap();
-    fake.state().log.clear();
-    fake.state().sent = 0;
+    fake.ask::<(Vec<String>, u64)>("hdfs.taken()");
     let mut buf = [0; 777];
     for at in [5, 100_000, 199_223] {
         file.read_at(at, &mut buf).unwrap();
         assert_eq!(buf, pattern(200_000)[at as usize..][..777]);
     }
-    let state = fake.state();
-    assert_eq!(state.sent, 3 * 777);
+    let (log, sent): (Vec<String>, u64) = fake.ask("hdfs.taken()");
     // The NameNode was asked once.
-    assert_eq!(state.log.len(), 4, "{:?}", state.log);
+    assert_eq!((log.len(), sent), (4, 3 * 777), "{log:?}");
 }
 
 #[test]
 fn blocks_of_this_machine_are_looked_up_once_and_anew_when_they_are_others() {
     let folder = std::env::temp_dir().join(format!("kiln-hdfs-blocks-{}", std::process::id()));
     let (fake, disk) = fake(&format!("&blocks={}", folder.display()));
-    fake.state().disk = Some(folder.clone());
+    fake.run(&format!("hdfs.disk = '{}'", folder.display()));
     // How often the NameNode was asked for locations since, and what came from DataNodes.
     let asked = || {
-        let mut state = fake.state();
+        let (log, sent): (Vec<String>, u64) = fake.ask("hdfs.taken()");
         let of_number = |line: &&String| line.starts_with("GET GET_BLOCK_LOCATIONS /.reserved");
-        let count = state.log.iter().filter(of_number).count();
-        state.log.clear();
-        (count, std::mem::take(&mut state.sent))
+        (log.iter().filter(of_number).count(), sent)
     };
     write_whole(&disk, "a", &pattern(5000)).unwrap();
     assert_eq!((disk.open("a").unwrap().len(), asked()), (5000, (0, 0)));
@@ -480,8 +473,7 @@ fn blocks_of_this_machine_are_looked_up_once_and_anew_when_they_are_others() {
     disk.rename("b", "a").unwrap();
     assert_eq!((read(&disk, "a"), asked()), (vec![9; 5000], (1, 0)));
     // HDFS moves its block: it is read from where it is then, and looked for each time.
-    let block = fake.state().block_of("/p/a");
-    std::fs::remove_file(block_file(folder.clone(), block)).unwrap();
+    fake.run("hdfs.block_file('/p/a').unlink()");
     assert_eq!((read(&disk, "a"), asked()), (vec![9; 5000], (1, 5000)));
     assert_eq!((read(&disk, "a"), asked()), (vec![9; 5000], (1, 5000)));
     std::fs::remove_dir_all(folder).unwrap();
