@@ -1,5 +1,6 @@
 //! Flags that every command takes, and parsers of values.
 
+pub use crate::texts::help;
 use crate::{names::MARK, sizes};
 use clap::{ArgAction, Args};
 use std::{convert::Infallible, ops::Range, path::PathBuf};
@@ -65,16 +66,4 @@ pub fn byte_range(text: &str) -> Result<Range<u64>, String> {
     };
     let (start, len) = (sizes::parse(start)?, sizes::parse(len)?);
     Ok(start..start.saturating_add(len))
-}
-
-/// The section of `help.txt` with this name.
-pub fn section(name: &str) -> &'static str {
-    let mut sections = include_str!("help.txt").split("## ");
-    let found = sections.find_map(|text| text.strip_prefix(name)?.strip_prefix("\n\n"));
-    found.unwrap_or_default().trim_end()
-}
-
-/// The end of a command's help: its examples and the exit codes.
-pub fn help(command: &str) -> String {
-    format!("{}\n\n{}", section(command), section("exit codes"))
 }

@@ -64,18 +64,15 @@ use kiln_net::agent::PeerRole;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Setup, kinds_of_places};
-use crate::{
-    args::{Common, section},
-    print::Stream,
-};
+use crate::{args::Common, print::Stream, texts::help_part};
 
 #[derive(Debug, Parser)]
 #[command(
     name = "kiln",
     version,
     about = "Erasure coding of files, with cheap repair",
-    long_about = section("about"),
-    after_help = format!("{}\n{}\n{}", section("kiln"), kinds_of_places(), section("exit codes")),
+    long_about = help_part("about"),
+    after_help = [help_part("kiln"), &kinds_of_places(), help_part("exit codes")].join("\n"),
     disable_help_subcommand = true,
     max_term_width = 100
 )]

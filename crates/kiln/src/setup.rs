@@ -32,6 +32,7 @@ use kiln_code::{CodeSpec, Codec};
 use kiln_net::{Address, ClusterKey, Network, agent::PeerRole};
 use kiln_pool::Pool;
 use kiln_stripe::{Hedge, HedgeCounts, Settings};
+use minijinja::{Value, context};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::Serialize;
 
@@ -51,7 +52,7 @@ pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};
 
 use crate::exit::{Exit, Failure, Result};
-use crate::{args::Common, observer::Terminal, print::Stream};
+use crate::{args::Common, observer::Terminal, print::Stream, texts};
 
 /// More threads than this only cost memory.
 const MAX_THREADS: usize = 1024;
@@ -245,6 +246,16 @@ impl Setup {
     /// Prints a command's report: as JSON for scripts, else as text, unless the user wants quiet.
     pub fn report(&self, report: &impl Serialize, text: impl FnOnce() -> String) -> Result<Exit> {
         if self.quiet && !self.json { Ok(Exit::Done) } else { self.answer(report, text) }
+    }
+
+    /// As [`Setup::report`], with the text that `reports.txt` has of this name.
+    pub fn tell(&self, name: &str, report: &impl Serialize, more: Value) -> Result<Exit> {
+        self.report(report, || self.text(name, report, more))
+    }
+
+    /// The text of a report that `reports.txt` has, with `more` than JSON shows.
+    pub fn text(&self, name: &str, report: &impl Serialize, more: Value) -> String {
+        texts::report(name, report, context! { verbose => self.verbose, ..more })
     }
 
     /// Prints the answer to a question: as JSON for scripts, else as text.

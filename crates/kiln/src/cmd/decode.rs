@@ -6,16 +6,17 @@ use std::{io::Write, ops::Range, time::SystemTime};
 use clap::Args;
 use kiln_files::{Salvaged, discover, discover_any, raw::decode_raw};
 use kiln_stripe::{DecodeReport, Observer, ShardReport};
+use minijinja::context;
 use serde::Serialize;
 
 use crate::args::{byte_range, help};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{Stream, count, damages, pace, worked_around};
+use crate::print::{Stream, damages, worked_around};
 use crate::setup::{
     Folders, Output, OutputTarget, OutputTree, RawFlags, RawSetup, ReadFlags, Setup,
     kept::noted_time, local,
 };
-use crate::{archive::Unpacking, cmd::multi_object, lists, sizes};
+use crate::{archive::Unpacking, cmd::multi_object};
 
 /// Get the file back from its shards
 ///
@@ -86,7 +87,7 @@ impl Decode {
         if setup.json {
             stream.json(&answer)?;
         } else if !setup.quiet {
-            stream.text(&text(&answer, setup))?;
+            stream.text(&answer.text(setup))?;
         }
         Ok(answer.exit())
     }
@@ -106,6 +107,11 @@ struct Answer {
 impl Answer {
     fn of(report: DecodeReport) -> Answer {
         Answer { report, salvaged: None, left_out: Vec::new() }
+    }
+
+    fn text(&self, setup: &Setup) -> String {
+        let damages = damages(&self.report.damaged, self.report.damaged_count);
+        setup.text("decode", self, context! { damages })
     }
 
     fn exit(&self) -> Exit {
@@ -204,13 +210,10 @@ impl Decode {
             let mut answer = self.decode(&group.folders, Some(&group.object), &place, setup)?;
             answer.report.seconds = setup.seconds() - group.begun.get();
             warn(&answer, setup);
-            Ok((answer.exit(), text(&answer, setup), answer))
+            Ok((answer.exit(), answer.text(setup), answer))
         })
     }
 }
-
-/// Ranges of missing bytes that are printed; --json has them all.
-const SHOWN: usize = 20;
 
 /// The output is correct despite the damage, but the shards should be repaired.
 fn warn(answer: &Answer, setup: &Setup) {
@@ -225,64 +228,4 @@ fn warn(answer: &Answer, setup: &Setup) {
         let message = format!("{object}: {found}; the output is complete, but run kiln repair");
         setup.observer.warn(&message);
     }
-}
-
-fn text(answer: &Answer, setup: &Setup) -> String {
-    let report = &answer.report;
-    let how = match report.strategy.as_str() {
-        "direct" => "data shards joined",
-        "mixed" => "some stripes rebuilt from parity",
-        _ => "rebuilt from parity",
-    };
-    let mut text = match &answer.salvaged {
-        Some(salvaged) => salvage_text(report, salvaged),
-        None => {
-            let bytes = sizes::show(report.bytes_written);
-            format!("{} ({bytes}) decoded: {how}\n", report.object)
-        }
-    };
-    if setup.verbose {
-        text += &format!(
-            "read {} in {} runs from {}\n",
-            sizes::show(report.bytes_read),
-            report.read_runs,
-            lists::named(&report.helpers),
-        );
-        text += &damages(&report.damaged, report.damaged_count);
-    }
-    for note in &report.notes {
-        text += &format!("note: {note}\n");
-    }
-    text += &format!("{}\n", pace(report.bytes_written, report.seconds));
-    text
-}
-
-fn salvage_text(report: &DecodeReport, salvaged: &Salvaged) -> String {
-    let (object, size) = (&report.object, sizes::show(report.size));
-    let mut text = match salvaged.missing_bytes {
-        0 => format!("{object} ({size}) salvaged: all of it\n"),
-        bytes => format!(
-            "{object} ({size}) salvaged: {} MISSING, with zeros in their place; all else is {}\n",
-            sizes::show(bytes),
-            if salvaged.by_code_bytes > 0 { "right" } else { "verified" },
-        ),
-    };
-    if salvaged.solved_bytes > 0 {
-        let bytes = sizes::show(salvaged.solved_bytes);
-        let stripes = count(salvaged.lost_stripes, "stripe");
-        text += &format!("  {bytes} of {stripes} followed from single sub-chunks\n");
-    }
-    if salvaged.by_code_bytes > 0 {
-        let bytes = sizes::show(salvaged.by_code_bytes);
-        text +=
-            &format!("  {bytes} proved by the code alone, not by checksums; --json lists them\n");
-    }
-    for gap in salvaged.missing.iter().take(SHOWN) {
-        text += &format!("  missing: {} bytes from {}\n", gap.length, gap.start);
-    }
-    let more = salvaged.missing.len().saturating_sub(SHOWN);
-    if more > 0 {
-        text += &format!("  and {} more; --json lists them\n", count(more as u64, "range"));
-    }
-    text
 }

@@ -8,14 +8,14 @@ use kiln_code::Codec;
 use kiln_files::EncodeRequest;
 use kiln_files::raw::{RawRequest, encode_raw};
 use kiln_stripe::{EncodeReport, Observer, ShardPlace, Source, StreamSource};
+use minijinja::context;
 use serde::Serialize;
 use uuid::Uuid;
 
+use crate::archive::Packed;
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{count, pace};
 use crate::setup::{self, Folders, Format, Setup, as_private_as, kept::note_time, local};
-use crate::{archive::Packed, sizes};
 
 /// Cut a file or folder into shards, some of which may be lost later
 ///
@@ -92,7 +92,7 @@ impl Encode {
             setup.observer.warn(&format!("left out: {what}"));
         }
         let shown = Shown { report: &report, left_out };
-        setup.report(&shown, || text(&shown, setup))
+        setup.tell("encode", &shown, context! {})
     }
 
     /// Returns the folder to encode as an archive.
@@ -212,36 +212,4 @@ struct Shown<'a> {
     #[serde(flatten)]
     report: &'a EncodeReport,
     left_out: Vec<String>,
-}
-
-fn text(shown: &Shown<'_>, setup: &Setup) -> String {
-    let report = shown.report;
-    let largest = report.shards.iter().map(|shard| shard.bytes).max().unwrap_or(0);
-    let mut text = format!(
-        "{} ({}) encoded as {}: {} of {}; any {} may be lost\n",
-        report.object,
-        sizes::show(report.size),
-        report.code,
-        count(report.shards.len() as u64, "shard"),
-        sizes::show(largest),
-        report.margin,
-    );
-    if report.resumed_bytes > 0 {
-        text += &format!("resumed after {}\n", sizes::show(report.resumed_bytes));
-    }
-    if setup.verbose {
-        text += &format!(
-            "{}, chunks of {}, {} each of {}\n",
-            count(report.stripes, "stripe"),
-            sizes::show(report.chunk),
-            count(report.alpha as u64, "sub-chunk"),
-            sizes::show(report.sub_chunk),
-        );
-        for shard in &report.shards {
-            text += &format!("{:>5}  {}/{}\n", shard.index, shard.node, shard.name);
-        }
-    }
-    let fresh = report.size.saturating_sub(report.resumed_bytes);
-    text += &format!("{}\n", pace(fresh, report.seconds));
-    text
 }

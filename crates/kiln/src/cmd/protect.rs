@@ -7,14 +7,11 @@ use std::{ffi::OsStr, os::fd::OwnedFd, path::PathBuf, sync::Arc};
 use clap::Args;
 use kiln_protect::{Check, Geometry, ProtectError, Report, Update, Watch, check, protect};
 use kiln_stripe::Observer;
+use minijinja::context;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::interrupt::{keep, remove_when_interrupted};
-use crate::print::{count, one_line, pace};
-use crate::{args::help, setup::Setup, sizes};
-
-/// Texts list so many files; --json lists all.
-const SHOWN: usize = 20;
+use crate::{args::help, setup::Setup};
 
 /// More threads wait for each other's memory.
 const THREADS: usize = 8;
@@ -53,31 +50,20 @@ pub struct Protect {
     prune: bool,
 }
 
-/// Lists whose files are named; of the others only the number is.
-const NAMED: [(&str, &str); 7] = [
-    ("missing", "missing"),
-    ("damaged", "damaged"),
-    ("hindered", "not protected as it is now"),
-    ("changed", "changed since"),
-    ("restored", "restored and verified"),
-    ("lost", "LOST (the parity is not enough)"),
-    ("failed", "cannot be read or written"),
-];
-const COUNTED: [(&str, &str); 4] = [
-    ("added", "new"),
-    ("renamed", "renamed"),
-    ("forgotten", "forgotten"),
-    ("unprotected", "not protected yet"),
-];
-
 impl Protect {
     pub fn run(self, setup: &Setup) -> Result<Exit> {
         let watch = Progress { setup, begun: Instant::now(), total: AtomicU64::new(0) };
         let outcome = self.outcome(setup, &watch);
         setup.observer.finish();
         let report = Report { seconds: setup.seconds(), ..outcome? };
-        let pace = || pace(watch.total.load(Ordering::Relaxed), report.seconds);
-        setup.report(&report, || format!("{}{}\n", self.text(&report), pace()))?;
+        let more = context! {
+            folder => self.folder.display().to_string(),
+            verifies => self.verify,
+            repairs => self.repair,
+            clean => report.is_clean(),
+            passed => watch.total.load(Ordering::Relaxed),
+        };
+        setup.tell("protect", &report, more)?;
         let has = |what| report.count(what) > 0;
         Ok(match self.repair {
             _ if has("lost") || report.index_lost > 0 => Exit::NotRecoverable,
@@ -112,64 +98,6 @@ impl Protect {
             let problem = format!("no code has '{text}' with losses of {losses}; try 10%");
             Failure::Flag { flag: "--parity", problem }
         })
-    }
-
-    fn text(&self, report: &Report) -> String {
-        let has = |what| report.count(what) > 0;
-        let state = match (self.verify, self.repair, report.is_clean()) {
-            _ if has("lost") => "NOT RECOVERABLE in part",
-            (false, false, _) => "protected",
-            (_, _, true) => "every byte checked, all intact",
-            (_, true, _) if has("failed") || report.parity_lost > 0 => "repaired in part",
-            (_, true, _) => "repaired",
-            _ => "damaged but recoverable; run kiln protect --repair",
-        };
-        let mut text = format!(
-            "{}: {} ({}), {} of parity: {state}\n",
-            self.folder.display(),
-            count(report.files, "file"),
-            sizes::show(report.bytes),
-            sizes::show(report.parity_bytes),
-        );
-        for (list, what) in NAMED {
-            let names = report.lists.get(list).map_or(&[][..], Vec::as_slice);
-            for name in names.iter().take(SHOWN) {
-                text += &format!("  {what}: {}\n", one_line(name));
-            }
-            if names.len() > SHOWN {
-                text += &format!("  {what}: {} more; --json lists all\n", names.len() - SHOWN);
-            }
-        }
-        let mut counts: Vec<_> =
-            COUNTED.iter().map(|(list, what)| (report.count(list) as u64, *what)).collect();
-        counts.push((report.others, "links and others, which are not protected"));
-        counts.push((report.parity_lost, "cells of parity damaged"));
-        counts.push((report.parity_renewed, "cells of parity written anew"));
-        counts.push((report.index_damaged.into(), "copies of the index damaged or missing"));
-        counts.push((report.index_lost, "records of the index lost"));
-        let counts = counts.iter().filter(|(number, _)| *number > 0);
-        let counts: Vec<String> = counts.map(|(number, what)| format!("{number} {what}")).collect();
-        if !counts.is_empty() {
-            text += &format!("  {}\n", counts.join(", "));
-        }
-        let survives = &report.survives;
-        text += &format!(
-            "survives any of: {} of the {} blocks of each set; {} in a row, files in the order of \
-             names",
-            survives.blocks,
-            survives.of,
-            sizes::show(survives.bytes_in_a_row),
-        );
-        if survives.files > 0 {
-            text += &format!("; {} deleted", count(survives.files as u64, "file"));
-        }
-        text += "\n";
-        if survives.too_large > 0 {
-            let files = count(survives.too_large as u64, "file");
-            text += &format!("too large to come back when deleted whole: {files}\n");
-        }
-        let written = report.parity_written + report.index_written;
-        if written > 0 { text + &format!("wrote {}\n", sizes::show(written)) } else { text }
     }
 }
 

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use kiln_folders::{Folders, Way};
-use kiln_pool::{Pool, PutReport, PutRequest};
+use kiln_pool::{Pool, PutRequest};
 use kiln_stripe::{Observer, Source, StreamSource};
+use minijinja::context;
 
 use crate::args::{help, in_pool};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, input, local, now_ms};
-use crate::{sizes, transfer::raw_names::to_pool, transfer::refuse_reserved};
+use crate::{transfer::raw_names::to_pool, transfer::refuse_reserved};
 
 /// Put a file into a pool
 ///
@@ -66,7 +66,7 @@ impl Put {
             );
             setup.observer.warn(&text);
         }
-        setup.report(&report, || text(&report, setup))
+        setup.tell("put", &report, context! {})
     }
 }
 
@@ -81,22 +81,4 @@ pub fn source(path: &Path) -> Result<Box<dyn Source>> {
         return Err(Failure::Flag { flag: "INPUT", problem });
     }
     input(path)
-}
-
-fn text(report: &PutReport, setup: &Setup) -> String {
-    let mut text = format!(
-        "{} ({}) put as {}, version {}\n",
-        one_line(&report.object),
-        sizes::show(report.size),
-        report.code,
-        report.version
-    );
-    if setup.verbose {
-        for (index, node) in report.nodes.iter().enumerate() {
-            text += &format!("{index:>5}  {node}\n");
-        }
-        text += &format!("manifest on {}\n", report.manifests.join(", "));
-    }
-    text += &format!("{}\n", pace(report.size, report.seconds));
-    text
 }

@@ -9,13 +9,14 @@ use clap::Args;
 use kiln_files::{RepairRequest, discover, raw::repair_raw};
 use kiln_store::ReadMode;
 use kiln_stripe::RepairReport;
+use minijinja::context;
 
-use self::costs::{Costs, Priced, price};
+use self::costs::{Costs, Priced};
 use crate::exit::{Exit, Failure, Result};
-use crate::lists::{self, Indices};
-use crate::print::{Stream, damages, pace, table};
+use crate::lists::Indices;
+use crate::print::damages;
 use crate::setup::{self, Folders, Format, PoolFlags, Prices, RawFlags, ReadFlags, Setup, device};
-use crate::{args::help, cmd::multi_object, sizes};
+use crate::{args::help, cmd::multi_object};
 
 pub use pool_repair::{recover, show as show_recovery};
 
@@ -114,8 +115,8 @@ impl Repair {
         let mut report = outcome?;
         report.seconds = setup.seconds();
         (report.issued_reads, report.issued_bytes) = folders.issued();
-        show(report, &costs, setup)?;
-        Ok(Exit::Done)
+        let (text, report) = told(report, &costs, setup);
+        setup.report(&report, || text)
     }
 
     fn repair_all(&self, costs: &Costs, mode: ReadMode, setup: &Setup) -> Result<Exit> {
@@ -135,7 +136,8 @@ impl Repair {
             let set = discover(group.folders.nodes(), Some(&group.object))?;
             let mut report = kiln_files::repair(&set, &request, &settings)?;
             report.seconds = setup.seconds() - group.begun.get();
-            Ok((Exit::Done, text(&report, costs, setup), Priced::of(report, costs)))
+            let (text, report) = told(report, costs, setup);
+            Ok((Exit::Done, text, report))
         })
     }
 
@@ -172,89 +174,10 @@ impl Repair {
     }
 }
 
-fn show(report: RepairReport, costs: &Costs, setup: &Setup) -> Result<()> {
-    if setup.json {
-        return Stream::Stdout.json(&Priced::of(report, costs));
-    }
-    if setup.quiet {
-        return Ok(());
-    }
-    Stream::Stdout.text(&text(&report, costs, setup))
-}
-
-fn text(report: &RepairReport, costs: &Costs, setup: &Setup) -> String {
-    let mut text = summary(report);
-    if let Some(price) = price(report, costs) {
-        text += &price.words();
-    }
-    text += &damages(&report.damaged, report.damaged.len() as u64);
-    for moved in &report.moved {
-        text += &format!("  renamed {} to {} in {}\n", moved.from, moved.to, moved.node);
-    }
-    for note in &report.notes {
-        text += &format!("  note: {note}\n");
-    }
-    if setup.verbose {
-        text += &nodes(report);
-    }
-    text += &format!("{}\n", pace(report.bytes_written, report.seconds));
-    text
-}
-
-fn summary(report: &RepairReport) -> String {
-    let (object, code) = (&report.object, &report.code);
-    if report.lost.is_empty() {
-        return format!("{object} ({code}): nothing to repair\n");
-    }
-    let (did, read) = match report.dry_run {
-        true => ("would be rebuilt", "would read"),
-        false => ("rebuilt and verified", "read"),
-    };
-    let ratio = report.bytes_read as f64 / report.bytes_written.max(1) as f64;
-    let mut text = format!(
-        "{object} ({code}): {} {did}{}\n\
-         {read} {} in {} runs, {ratio:.2} bytes for each of the {} rebuilt\n",
-        lists::named(&report.lost),
-        // An earlier run may have read all that was needed.
-        match &report.helpers[..] {
-            [] => String::new(),
-            helpers => format!(" from {}", lists::named(helpers)),
-        },
-        sizes::show(report.bytes_read),
-        report.read_runs,
-        sizes::show(report.bytes_written),
-    );
-    if report.device_bytes_read != report.bytes_read || report.device_reads != report.read_runs {
-        text += &format!(
-            "asked of the devices: {} in {} reads\n",
-            sizes::show(report.device_bytes_read),
-            report.device_reads,
-        );
-    }
-    if let Some(reads) = &report.reads {
-        text += &format!("reads planned: {}\n", reads.why);
-    }
-    if report.resumed_bytes > 0 {
-        text += &format!("resumed after {}\n", sizes::show(report.resumed_bytes));
-    }
-    text
-}
-
-fn nodes(report: &RepairReport) -> String {
-    let head = ["node", "shard", "read", "runs", "sent", "received"];
-    let rows: Vec<Vec<String>> = report
-        .nodes
-        .iter()
-        .map(|load| {
-            vec![
-                load.node.clone(),
-                load.index.to_string(),
-                sizes::show(load.bytes_read),
-                load.read_runs.to_string(),
-                sizes::show(load.bytes_sent),
-                sizes::show(load.bytes_received),
-            ]
-        })
-        .collect();
-    table(&head, &rows)
+/// The text of a report, and the report with prices.
+fn told(report: RepairReport, costs: &Costs, setup: &Setup) -> (String, Priced) {
+    let damages = damages(&report.damaged, report.damaged.len() as u64);
+    let reads_why = report.reads.as_ref().map(|reads| reads.why.clone());
+    let report = Priced::of(report, costs);
+    (setup.text("repair", &report, context! { damages, reads_why }), report)
 }

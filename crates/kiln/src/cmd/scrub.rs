@@ -6,13 +6,13 @@ use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{Index, Pool, ScrubReport, ScrubRequest};
 use kiln_stripe::Depth;
 use kiln_volume::{LogCheck, LogReport, NAMES};
+use minijinja::context;
 use serde::Serialize;
 
 use crate::args::{help, in_pool};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{INCOMPLETE, count, more_losses, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, logs, now_ms, volumes};
-use crate::{sizes, volume_logs};
+use crate::volume_logs;
 
 /// Check a pool for corruption, missing shards and leftover files
 ///
@@ -77,7 +77,11 @@ impl Scrub {
             .worse(volume_logs::exit(&logs))
             .worse(volume_logs::fault_exit(&log_faults));
         let shown = Shown { report: &report, logs, log_faults };
-        setup.report(&shown, || text(&shown, setup))?;
+        let log_words =
+            shown.logs.iter().map(|log| format!("{}; run kiln repair", volume_logs::words(log)));
+        let log_words = log_words.chain(shown.log_faults.iter().map(volume_logs::fault_words));
+        let more = context! { log_words => log_words.collect::<Vec<_>>() };
+        setup.tell("scrub", &shown, more)?;
         Ok(found)
     }
 
@@ -113,67 +117,4 @@ struct Shown<'a> {
     logs: Vec<LogReport>,
     /// Logs whose copies are not the same.
     log_faults: Vec<LogCheck>,
-}
-
-fn text(shown: &Shown<'_>, setup: &Setup) -> String {
-    let report = shown.report;
-    let mut text =
-        format!("{} of {} scrubbed: ", count(report.objects, "object"), sizes::show(report.bytes));
-    text += &match (report.unreadable, report.damaged) {
-        (0, 0) if report.unasked > 0 => "the rest is whole\n".to_owned(),
-        (0, 0) => "all whole\n".to_owned(),
-        (0, damaged) => format!("{damaged} damaged but recoverable; run kiln repair\n"),
-        (unreadable, damaged) => format!("{unreadable} NOT READABLE, {damaged} damaged\n"),
-    };
-    if report.unasked > 0 {
-        let objects = count(report.unasked, "object");
-        text += &format!("{objects} not checked: nodes became unavailable; run kiln scrub again\n");
-    }
-    for finding in &report.findings {
-        let lost: Vec<String> = finding.lost.iter().map(u16::to_string).collect();
-        let what = match (finding.margin, lost.is_empty()) {
-            (..0, _) => "NOT READABLE".to_owned(),
-            (_, true) => "manifest".to_owned(),
-            (margin, false) => {
-                format!("shards {}, tolerates {}", lost.join(","), more_losses(margin))
-            }
-        };
-        text += &format!("  {}: {what}\n", one_line(&finding.object));
-        if setup.verbose {
-            finding.notes.iter().for_each(|note| text += &format!("    {note}\n"));
-        }
-    }
-    for log in &shown.logs {
-        text += &format!("{}; run kiln repair\n", volume_logs::words(log));
-    }
-    for log in &shown.log_faults {
-        text += &format!("{}\n", volume_logs::fault_words(log));
-    }
-    if report.incomplete {
-        text += INCOMPLETE;
-    }
-    if report.leftovers > 0 {
-        let (all, removed) = (report.leftovers, report.leftovers_removed);
-        text += &format!("{} found, {removed} put aside\n", count(all, "leftover file"));
-    }
-    if report.astray > 0 {
-        let (all, back) = (count(report.astray, "file"), report.brought_back);
-        text += &format!("{all} moved elsewhere by the place's server, {back} brought back\n");
-    }
-    if report.quarantined > 0 {
-        text += &format!("{} in quarantine\n", count(report.quarantined, "file"));
-    }
-    if report.restored > 0 {
-        let objects = count(report.restored, "object");
-        text += &format!("{objects} made again from shards: no manifest was left\n");
-    }
-    if report.unproven > 0 {
-        let objects = count(report.unproven, "object");
-        text += &format!("{objects} without a manifest, whose shards prove nothing: see above\n");
-    }
-    if !report.away.is_empty() {
-        text += &format!("unavailable: {}\n", report.away.join(", "));
-    }
-    text += &format!("{}\n", pace(report.bytes_read, report.seconds));
-    text
 }

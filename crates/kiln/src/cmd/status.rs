@@ -7,10 +7,11 @@ use kiln_pool::PoolStatus;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_stripe::{Observer, PoolError};
 use kiln_volume::LogReport;
+use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{INCOMPLETE, count, more_losses, table};
+use crate::print::{count, more_losses};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
 use crate::{args::help, names::lock, sizes, volume_logs};
 
@@ -53,7 +54,9 @@ impl Status {
             }
             let found = exit(&status).worse(volume_logs::exit(&logs));
             let shown = Shown { status: &status, logs, work };
-            setup.report(&shown, || text(&shown))?;
+            let log_words: Vec<_> = shown.logs.iter().map(volume_logs::words).collect();
+            let more = context! { log_words, answers => answers(&shown) };
+            setup.tell("status", &shown, more)?;
             let Some(seconds) = self.watch else { return Ok(found) };
             std::thread::sleep(Duration::from_secs(seconds.max(1)));
         }
@@ -175,64 +178,4 @@ fn answers(Shown { status, logs, work }: &Shown<'_>) -> String {
         (bytes, None) => format!("{} to go; --watch 5 measures the pace", sizes::show(bytes)),
     };
     format!("{safe}\nwhat is being done?  {doing}\nwhen is it finished? {end}\n")
-}
-
-fn text(shown: &Shown<'_>) -> String {
-    let status = shown.status;
-    let mut text = format!(
-        "pool {}: {}, {}; {} whole\n",
-        status.pool,
-        count(status.objects, "object"),
-        sizes::show(status.bytes),
-        status.whole
-    );
-    for (margin, objects) in &status.endangered {
-        let more = more_losses(*margin);
-        text += &format!("  {} endangered: tolerates {more}\n", count(*objects, "object"));
-    }
-    if status.unreadable > 0 {
-        text += &format!("  {} NOT READABLE now\n", count(status.unreadable, "object"));
-    }
-    if status.unasked > 0 {
-        let objects = count(status.unasked, "object");
-        text +=
-            &format!("  {objects} cannot be checked: too many of their nodes are unavailable\n");
-    }
-    if status.incomplete {
-        text += INCOMPLETE;
-    }
-    if status.unclaimed > 0 {
-        let shards = count(status.unclaimed, "shard");
-        text += &format!("  {shards} of no known object; run kiln scrub\n");
-    }
-    if status.to_rebuild > 0 {
-        text += &format!("  {} to rebuild; run kiln repair\n", sizes::show(status.to_rebuild));
-    }
-    for log in &shown.logs {
-        text += &format!("  {}\n", volume_logs::words(log));
-    }
-    text += &answers(shown);
-    let head = ["node", "domain", "state", "free", "of", "shards", "missing", "manifests"];
-    let rows: Vec<Vec<String>> = (status.nodes.iter())
-        .map(|node| {
-            let state = match (node.present, node.draining, node.backfilling) {
-                (false, ..) => "UNAVAILABLE",
-                (true, true, _) => "draining",
-                (true, false, true) => "new disk",
-                (true, false, false) => "here",
-            };
-            let numbers = [node.shards, node.missing, node.manifests].map(|n| n.to_string());
-            let bytes = |n: Option<u64>| n.map_or_else(|| "?".to_owned(), sizes::show);
-            let [free, total] = [node.free, node.total].map(bytes);
-            let words = [node.id.clone(), node.domain.clone(), state.to_owned(), free, total];
-            words.into_iter().chain(numbers).collect()
-        })
-        .collect();
-    text += &table(&head, &rows);
-    for node in &status.nodes {
-        if let Some(why) = &node.why {
-            text += &format!("{} cannot be asked: {why}\n", node.id);
-        }
-    }
-    text
 }

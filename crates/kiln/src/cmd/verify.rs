@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_files::{discover, raw::verify_raw};
 use kiln_stripe::{Depth, VerifyReport};
+use minijinja::{Value, context};
 
 use crate::exit::{Exit, Result};
-use crate::print::{count, damages, pace};
+use crate::print::damages;
 use crate::setup::{Folders, RawFlags, ReadFlags, Setup};
-use crate::{args::help, cmd::multi_object, lists, sizes};
+use crate::{args::help, cmd::multi_object};
 
 /// Check whether all shards are there and intact
 ///
@@ -54,7 +55,7 @@ impl Verify {
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();
-        setup.report(&report, || text(&report, setup))?;
+        setup.tell("verify", &report, found(&report))?;
         Ok(exit(&report))
     }
 
@@ -66,7 +67,7 @@ impl Verify {
             let set = discover(group.folders.nodes(), Some(&group.object))?;
             let mut report = kiln_files::verify(&set, self.depth(), &settings)?;
             report.seconds = setup.seconds() - group.begun.get();
-            Ok((exit(&report), text(&report, setup), report))
+            Ok((exit(&report), setup.text("verify", &report, found(&report)), report))
         })
     }
 
@@ -79,57 +80,15 @@ impl Verify {
     }
 }
 
+/// Damaged places, for the text.
+fn found(report: &VerifyReport) -> Value {
+    context! { damages => damages(&report.damaged, report.damaged_count) }
+}
+
 fn exit(report: &VerifyReport) -> Exit {
     match (report.clean, report.recoverable) {
         (true, _) => Exit::Done,
         (false, true) => Exit::Damaged,
         (false, false) => Exit::NotRecoverable,
-    }
-}
-
-fn text(report: &VerifyReport, setup: &Setup) -> String {
-    let mut text = format!(
-        "{} ({}, {}): {}\n",
-        report.object,
-        report.code,
-        sizes::show(report.size),
-        verdict(report)
-    );
-    if !report.missing.is_empty() {
-        text += &format!("  missing: {}\n", lists::named(&report.missing));
-    }
-    text += &damages(&report.damaged, report.damaged_count);
-    for note in &report.notes {
-        text += &format!("  note: {note}\n");
-    }
-    if !report.unrecoverable_stripes.is_empty() {
-        let shown: Vec<String> =
-            report.unrecoverable_stripes.iter().take(20).map(u64::to_string).collect();
-        text += &format!("  lost stripes: {}\n", shown.join(", "));
-    }
-    if setup.verbose {
-        let read = report.bytes_read + report.metadata_bytes_read;
-        text += &format!("read {}\n", sizes::show(read));
-    }
-    text += &format!("{}\n", pace(report.bytes_read, report.seconds));
-    text
-}
-
-fn verdict(report: &VerifyReport) -> String {
-    let depth = match report.depth {
-        Depth::Headers => "headers and tables checked",
-        Depth::Data => "every byte checked",
-        Depth::Parity => "every byte checked, parity computed again",
-    };
-    match (report.clean, report.recoverable) {
-        (true, _) => format!("all shards intact, {depth}"),
-        (false, true) => {
-            let lost = match report.lost.len() as u64 {
-                0 => "only names to put right".to_owned(),
-                lost => format!("{} to rebuild", count(lost, "shard")),
-            };
-            format!("damaged but recoverable, {lost}; run kiln repair ({depth})")
-        }
-        (false, false) => format!("NOT RECOVERABLE ({depth})"),
     }
 }

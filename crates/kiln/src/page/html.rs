@@ -4,8 +4,8 @@ use kiln_recovery::NodeLoad;
 use minijinja::{Environment, Error, Value, context, value::Serde};
 
 use super::{View, status};
-use crate::print::{count, date, more_losses};
-use crate::{lists, plan_picture::of_plan, sizes, times, volume_logs::nodes};
+use crate::print::{count, more_losses};
+use crate::{plan_picture::of_plan, texts, volume_logs::nodes};
 
 /// Returns the whole page.
 pub fn page(view: &View) -> String {
@@ -16,7 +16,7 @@ pub fn page(view: &View) -> String {
 
 /// The template, and the filters that it uses.
 fn environment() -> Result<Environment<'static>, Error> {
-    let mut pages = Environment::new();
+    let mut pages = texts::environment();
     // A name that is shown moves nothing: control characters are blanks.
     pages.set_formatter(|out, state, value: &Value| match value.as_str() {
         Some(text) if !value.is_safe() && text.contains(char::is_control) => {
@@ -25,12 +25,6 @@ fn environment() -> Result<Environment<'static>, Error> {
         }
         _ => minijinja::escape_formatter(out, state, value),
     });
-    pages.add_filter("size", |bytes: Option<u64>| bytes.map_or("?".to_owned(), sizes::show));
-    pages.add_filter("span", times::show);
-    pages.add_filter("date", date);
-    pages.add_filter("losses", more_losses);
-    pages.add_filter("ranges", |indices: Vec<usize>| lists::show(&indices));
-    pages.add_filter("count", |number: u64, one: &str| count(number, one));
     pages.add_filter("percent", |value: u64, of: u64| {
         (value as f64 / of.max(1) as f64 * 1000.0).clamp(0.0, 1000.0).round() / 10.0
     });

@@ -14,15 +14,16 @@ use kiln_plan::{Plan, SearchBudget, UNDECIDED, strategy};
 use kiln_recovery::{ByPrice, FinalFailure, Helper, PlacedRepair, RepairWatcher, Repaired};
 use kiln_store::{Locks, ReadMode, ShardReader, StoreError};
 use kiln_stripe::{Condition, Observer, SetReport, names};
+use minijinja::context;
 use serde::Serialize;
 use uuid::Uuid;
 
 use super::Coordinator;
 use super::paid::{Paid, PriceReport};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{is_null, pace};
+use crate::print::is_null;
 use crate::setup::{Folders, PlanFile, Setup};
-use crate::{fields, lists, sizes, times};
+use crate::{fields, times};
 
 /// Between two tries while agents cannot be reached.
 const BETWEEN: Duration = Duration::from_secs(1);
@@ -106,7 +107,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit> {
         format!("{from} {}", path.display())
     });
     let json = json(&found, &repair, (&lost, plan_cached), (&done, price.as_ref()), setup);
-    setup.report(&json, || text(&found, &repair, (&lost, &source), (&done, price.as_ref()), setup))
+    setup.tell("recovery of an object", &json, context! { source })
 }
 
 /// Bytes of every sub-chunk in a window, and windows under way, for an object of `size` bytes.
@@ -302,39 +303,4 @@ fn shards(found: &SetReport, address: &Address) -> Vec<(usize, String)> {
 
 fn target_of(object: &str, index: usize, rank: usize) -> (usize, usize, String, String) {
     (index, rank, names::repair_part(object, index), names::shard(object, index))
-}
-
-fn text(
-    found: &SetReport,
-    repair: &PlacedRepair<'_>,
-    (lost, source): (&[usize], &str),
-    (done, price): (&Repaired, Option<&PriceReport>),
-    setup: &Setup,
-) -> String {
-    let mut text = format!(
-        "{} ({}): {} rebuilt and verified, {} plan{source}\n\
-         read {}, sent {}, most at one agent {}\n",
-        found.object,
-        found.code,
-        lists::named(lost),
-        strategy_of(repair, done),
-        sizes::show(sum(done, |amounts| amounts.read)),
-        sizes::show(sum(done, |amounts| amounts.sent)),
-        sizes::show(most(done)),
-    );
-    if let Some(price) = price {
-        text += &price.words();
-    }
-    for (rank, amounts) in done.nodes.iter().filter(|_| setup.verbose) {
-        text += &format!(
-            "  {}  read {}, sent {}, received {}, wrote {}\n",
-            repair.nodes[*rank].address,
-            sizes::show(amounts.read),
-            sizes::show(amounts.sent),
-            sizes::show(amounts.received),
-            sizes::show(amounts.written),
-        );
-    }
-    let written = sum(done, |amounts| amounts.written);
-    text + &format!("{}\n", pace(written, setup.seconds()))
 }

@@ -40,14 +40,3 @@ impl Paid {
         PriceReport { currency: self.currency.clone(), price: price.unwrap_or_default() }
     }
 }
-
-impl PriceReport {
-    /// A line for people.
-    pub fn words(&self) -> String {
-        let Price { planned, unweighed } = self.price;
-        format!(
-            "price of its plans: {planned:.6} {} (without prices {unweighed:.6})\n",
-            self.currency
-        )
-    }
-}

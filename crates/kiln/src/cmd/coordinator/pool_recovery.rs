@@ -6,6 +6,7 @@ use kiln_pool::Pool;
 use kiln_recovery::{NodeLoad, PoolRecovered, RateLimits, RecoverOptions, StrategyLoad};
 use kiln_recovery::{PoolRecovery, Scrubbing};
 use kiln_stripe::PoolError;
+use minijinja::context;
 use serde::Serialize;
 
 use super::paid::{Paid, PriceReport};
@@ -13,9 +14,9 @@ use super::{
     Coordinator, control::RecoveryControl, hook::Hook, logs::LogKeeper, scrubs::PositionFile,
 };
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{INCOMPLETE, count, is_null, pace, table};
+use crate::print::is_null;
 use crate::setup::{Setup, fresh_run, now_ms};
-use crate::{cmd::pool::recode_by_tier, fields, page::Board, sizes};
+use crate::{cmd::pool::recode_by_tier, fields, page::Board};
 
 /// Recovers the pool.
 pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit> {
@@ -84,7 +85,7 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit> {
     let left = logs.end();
     let done = outcome?;
     let price = paid.map(|paid| paid.report(done.price));
-    setup.report(&json(&done, price.as_ref()), || text(&done, price.as_ref(), setup))?;
+    setup.tell("recovery of a pool", &json(&done, price.as_ref()), context! {})?;
     Ok(exit(&done, flags.recover.stay).worse(left))
 }
 
@@ -210,81 +211,4 @@ fn json(done: &PoolRecovered, price: Option<&PriceReport>) -> impl Serialize {
         #[serde(skip_serializing_if = "is_null")]
         price: price,
     }
-}
-
-fn text(report: &PoolRecovered, price: Option<&PriceReport>, setup: &Setup) -> String {
-    let mut text = match report.repaired {
-        0 => format!("{}: nothing repaired\n", count(report.objects, "object")),
-        repaired => format!(
-            "{} of {} repaired and verified\n",
-            count(repaired, "object"),
-            sizes::show(report.rebuilt)
-        ),
-    };
-    if report.resumed > 0 {
-        text += &format!("  of these, {} from an earlier run\n", sizes::show(report.resumed));
-    }
-    let [sent, most, _, planned_most] = sent(&report.nodes);
-    if sent > 0 {
-        text += &format!(
-            "read {}, sent {}, most at one node {} (planned {})\n",
-            sizes::show(report.total().read),
-            sizes::show(sent),
-            sizes::show(most),
-            sizes::show(planned_most),
-        );
-        text += &strategies(report);
-    }
-    if let Some(price) = price {
-        text += &price.words();
-    }
-    if report.central > 0 {
-        text += &format!(
-            "{} repaired through this machine: read {}, wrote {}\n",
-            count(report.central, "object"),
-            sizes::show(report.central_read),
-            sizes::show(report.central_written)
-        );
-    }
-    if report.replanned_count > 0 {
-        text += &format!("planned again {} times\n", report.replanned_count);
-    }
-    if report.waiting > 0 {
-        text += &format!("{} not repaired yet\n", count(report.waiting, "object"));
-    }
-    if report.unreadable > 0 {
-        text += &format!("{} NOT READABLE now\n", count(report.unreadable, "object"));
-    }
-    if !report.missing.is_empty() {
-        text += &format!("unavailable: {}\n", report.missing.join(", "));
-    }
-    if report.incomplete {
-        text += INCOMPLETE;
-    }
-    for (object, why) in &report.failed {
-        text += &format!("  {object}: {why}\n");
-    }
-    if setup.verbose {
-        text += &nodes(report);
-    }
-    text += &format!("{}\n", pace(report.rebuilt, report.seconds));
-    text
-}
-
-fn strategies(report: &PoolRecovered) -> String {
-    let head = ["strategy", "objects", "sent", "planned", "most at one node", "planned"];
-    let row = |(name, row): (&&'static str, &StrategyLoad)| {
-        let [sent, most, planned, planned_most] = sent(&row.nodes).map(sizes::show);
-        vec![(*name).to_owned(), row.objects.to_string(), sent, planned, most, planned_most]
-    };
-    table(&head, &report.strategies.iter().map(row).collect::<Vec<_>>())
-}
-
-fn nodes(report: &PoolRecovered) -> String {
-    let head = ["node", "read", "sent", "received", "wrote"];
-    let row = |(id, load): (&String, &NodeLoad)| {
-        let bytes = [load.read, load.sent, load.received, load.written];
-        std::iter::once(id.clone()).chain(bytes.map(sizes::show)).collect()
-    };
-    table(&head, &report.nodes.iter().map(row).collect::<Vec<_>>())
 }

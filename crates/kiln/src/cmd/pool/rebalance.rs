@@ -1,13 +1,12 @@
 //! `kiln pool rebalance`
 
 use clap::Args;
-use kiln_pool::{RebalanceReport, RebalanceRequest};
+use kiln_pool::RebalanceRequest;
+use minijinja::context;
 
 use super::settle;
 use crate::exit::{Exit, Result};
-use crate::print::{count, pace};
 use crate::setup::{PoolFlags, Setup, now_ms};
-use crate::sizes;
 
 #[derive(Debug, Args)]
 pub struct Rebalance {
@@ -32,34 +31,11 @@ impl Rebalance {
         setup.observer.finish();
         let mut report = outcome?;
         report.seconds = setup.seconds();
-        setup.report(&report, || text(&report))?;
+        setup.tell("rebalance", &report, context! {})?;
         Ok(match (report.failed_count, report.shards_left) {
             (0, 0) => Exit::Done,
             (0, _) => Exit::Damaged,
             _ => Exit::Io,
         })
     }
-}
-
-fn text(report: &RebalanceReport) -> String {
-    let did = if report.dry_run { "would be moved" } else { "moved and verified" };
-    let mut text = match report.shards_misplaced {
-        0 => format!("{}: every shard is where it belongs\n", count(report.objects, "object")),
-        misplaced => format!(
-            "{} of {misplaced} misplaced shards {did}: {}\n",
-            report.shards_moved,
-            sizes::show(report.bytes_moved)
-        ),
-    };
-    if report.shards_left > 0 {
-        text += &format!(
-            "{} left where they are: a node is unavailable or has no room\n",
-            count(report.shards_left, "shard")
-        );
-    }
-    for (object, why) in &report.failed {
-        text += &format!("  {object}: {why}\n");
-    }
-    text += &format!("{}\n", pace(report.bytes_moved, report.seconds));
-    text
 }

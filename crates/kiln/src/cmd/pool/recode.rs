@@ -2,17 +2,17 @@
 
 use clap::Args;
 use kiln_net::Address;
-use kiln_pool::{Moved, Pool, RecodeReport, RecodeRequest, Recoder};
+use kiln_pool::{Pool, RecodeReport, RecodeRequest, Recoder};
 use kiln_recovery::HelpingAgents;
 use kiln_stripe::Observer;
+use minijinja::context;
 
 use super::{check_domains, settle};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{count, one_line, pace};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::{self, Transfer};
-use crate::{args::in_pool, sizes, transfer::pool_tree::PoolTree};
+use crate::{args::in_pool, transfer::pool_tree::PoolTree};
 
 /// Bytes of objects that a coordinator recodes before it looks for damage again.
 const ROUND_BYTES: u64 = 1 << 30;
@@ -72,7 +72,7 @@ impl Recode {
         let outcome = pool.writer().recode(&index, &req, &setup.settings());
         setup.observer.finish();
         let report = RecodeReport { seconds: setup.seconds(), ..outcome? };
-        setup.report(&report, || text(&report))?;
+        setup.tell("pool recode", &report, context! {})?;
         match report.failed_count {
             0 => told.end_quietly(setup),
             _ => Ok(Exit::Io),
@@ -165,55 +165,4 @@ fn date_attributes(
     }
     transfer.add_attributes(entries, told);
     Ok(())
-}
-
-fn text(report: &RecodeReport) -> String {
-    let did = if report.dry_run { "would be recoded" } else { "recoded" };
-    let objects = count(report.objects, "object");
-    let mut text = format!("{} of {objects} {did}", report.recoded);
-    let from: Vec<String> =
-        report.from.iter().map(|(code, number)| format!("{number} from {code}")).collect();
-    if !from.is_empty() {
-        text += &format!(": {}", from.join(", "));
-    }
-    text += "\n";
-    let others = [
-        (report.already, "had the code already"),
-        (report.inline, "stay inline in their manifests"),
-        (report.degraded, "were rebuilt from what is left of them"),
-        (report.changed, "were replaced or removed meanwhile"),
-        (report.failed_count, "FAILED"),
-    ];
-    for (number, what) in others.into_iter().filter(|(number, _)| *number > 0) {
-        text += &format!("  {number} {what}\n");
-    }
-    let mut line = |what: &str, of: fn(&Moved) -> u64| {
-        let [moved, planned, bound] =
-            [&report.moved, &report.planned, &report.bound].map(|moved| sizes::show(of(moved)));
-        let moved = if report.dry_run { String::new() } else { format!("{moved}, ") };
-        text += &format!("  {what}: {moved}planned {planned}, with data left in place {bound}\n");
-    };
-    if report.recoded > 0 {
-        line("read", |moved| moved.read);
-        line("written", |moved| moved.written);
-    }
-    if report.in_place > 0 {
-        let [read, written] = [report.client.read, report.client.written].map(sizes::show);
-        text += &format!(
-            "  {} by the nodes that have the data: {read} read and {written} written by this \
-             machine, {} sent between nodes\n",
-            report.in_place,
-            sizes::show(report.sent)
-        );
-    }
-    if let Some(why) = &report.not_in_place {
-        text += &format!("  by this machine, since nodes did not: {why}\n");
-    }
-    for (object, why) in &report.failed {
-        text += &format!("  {}: {why}\n", one_line(object));
-    }
-    if !report.dry_run {
-        text += &format!("{}\n", pace(report.bytes, report.seconds));
-    }
-    text
 }

@@ -43,16 +43,6 @@ impl Price {
     pub fn of(prices: &Prices, expected: ExpectedReads) -> Price {
         Price { currency: prices.currency().to_owned(), expected }
     }
-
-    /// A line for people.
-    pub fn words(&self) -> String {
-        let ExpectedReads { planned, as_runs, whole_chunks } = self.expected;
-        format!(
-            "price of its reads: {planned:.6} {} (run by run {as_runs:.6}, whole chunks \
-             {whole_chunks:.6})\n",
-            self.currency
-        )
-    }
 }
 
 /// A report with prices, if there are any.

@@ -6,13 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use kiln_pool::{Index, Pool};
 use kiln_recovery::{Control, OnDemand, PoolRecovered, PoolRecovery, RecoverOptions};
 use kiln_stripe::{Observer, Settings};
+use minijinja::context;
 use serde::Serialize;
 
 use super::costs::Price;
 use crate::exit::{Exit, Result};
-use crate::print::{INCOMPLETE, Stream, count, pace};
 use crate::setup::{PoolFlags, Prices, Setup, fresh_run, logs, now_ms, volumes};
-use crate::sizes;
 use crate::volume_logs::{self, Tended};
 
 /// Request for a repair.
@@ -119,6 +118,17 @@ struct Shown<'a> {
     price: Option<&'a Price>,
 }
 
+/// Prints the report of a repair.
+pub fn show(
+    report: &PoolRecovered,
+    logs: &[Tended],
+    price: Option<&Price>,
+    setup: &Setup,
+) -> Result<Exit> {
+    let log_words: Vec<_> = logs.iter().map(Tended::words).collect();
+    setup.tell("repair of a pool", &Shown { report, logs, price }, context! { log_words })
+}
+
 /// Updates the members: nodes that are back take part, and with `away` those that are unavailable
 /// do not, so that readers look for nothing there and further losses are survived.
 fn members(pool: Pool, flags: &PoolFlags, away: bool, setup: &Setup) -> Result<Pool> {
@@ -140,86 +150,4 @@ fn exit(report: &PoolRecovered) -> Exit {
         (0, ..) => Exit::Io,
         _ => Exit::NotRecoverable,
     }
-}
-
-/// Renders what was repaired, read and written.
-fn did(report: &PoolRecovered, logs: &[Tended]) -> String {
-    let did = if report.dry_run { "would be repaired" } else { "repaired and verified" };
-    let mut text = match report.damaged {
-        0 if logs.is_empty() => {
-            format!("{}: nothing to repair\n", count(report.objects, "object"))
-        }
-        0 => format!("{}: none to repair\n", count(report.objects, "object")),
-        damaged => format!("{} of {damaged} damaged objects {did}\n", report.repaired),
-    };
-    let (read, written) = (report.central_read, report.rebuilt);
-    if written > 0 && !report.dry_run {
-        let ratio = read as f64 / written as f64;
-        text += &format!(
-            "read {} in {} runs, {ratio:.2} bytes for each of the {} rebuilt\n",
-            sizes::show(read),
-            report.read_runs,
-            sizes::show(written)
-        );
-    }
-    if report.dry_run {
-        text += &format!("would write {}\n", sizes::show(written));
-    }
-    text
-}
-
-/// Prints what a repair of a pool did.
-pub fn show(
-    report: &PoolRecovered,
-    logs: &[Tended],
-    price: Option<&Price>,
-    setup: &Setup,
-) -> Result<()> {
-    if setup.json {
-        return Stream::Stdout.json(&Shown { report, logs, price });
-    }
-    if setup.quiet {
-        return Ok(());
-    }
-    let mut text = did(report, logs);
-    if let Some(price) = price {
-        text += &price.words();
-    }
-    if report.resumed > 0 {
-        text += &format!("resumed after {}\n", sizes::show(report.resumed));
-    }
-    if report.waiting > 0 {
-        text += &format!(
-            "{} wait for unavailable nodes; --away rebuilds their shards on other nodes\n",
-            count(report.waiting, "object")
-        );
-    }
-    if report.unreadable > 0 {
-        text += &format!("{} NOT READABLE now\n", count(report.unreadable, "object"));
-    }
-    if !report.missing.is_empty() {
-        let nodes = report.missing.join(", ");
-        text += &format!(
-            "unavailable: {nodes}; until they are back, or repair --away does without them, fewer \
-             further losses are survived\n"
-        );
-    }
-    for log in logs {
-        text += &format!("{}\n", log.words());
-    }
-    if report.incomplete {
-        text += INCOMPLETE;
-    }
-    for (object, why) in &report.failed {
-        text += &format!("  {object}: {why}\n");
-    }
-    if setup.verbose {
-        for healed in &report.details {
-            for (index, node) in &healed.rebuilt {
-                text += &format!("  {}: shard {index} on {node}\n", healed.object);
-            }
-        }
-    }
-    text += &format!("{}\n", pace(report.rebuilt, report.seconds));
-    Stream::Stdout.text(&text)
 }
