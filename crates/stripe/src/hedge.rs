@@ -13,6 +13,8 @@ use crate::rounds::threads;
 
 /// Reads under way at most: beyond that each is done by the thread that wants it, and waited for.
 const THREADS: usize = 256;
+/// Reads under way in the process, which shares its threads among pools.
+static UNDER_WAY: AtomicUsize = AtomicUsize::new(0);
 
 /// Work on a node, for [`Hedge::gather`].
 pub type Job<R> = Box<dyn FnOnce() -> R + Send>;
@@ -23,12 +25,11 @@ pub type Job<R> = Box<dyn FnOnce() -> R + Send>;
 pub struct Hedge {
     pace: Mutex<Pace>,
     start: Instant,
-    threads: AtomicUsize,
 }
 
 impl Default for Hedge {
     fn default() -> Hedge {
-        Hedge { pace: Mutex::default(), start: Instant::now(), threads: AtomicUsize::new(0) }
+        Hedge { pace: Mutex::default(), start: Instant::now() }
     }
 }
 
@@ -77,7 +78,7 @@ impl Hedge {
     ) -> u64 {
         let number = self.pace().begin(node, bytes, purpose, self.now());
         let ended = Ended(Arc::clone(self), number);
-        let under_way = self.threads.fetch_add(1, Ordering::Relaxed);
+        let under_way = UNDER_WAY.fetch_add(1, Ordering::Relaxed);
         let (give, take) = bounded(1);
         let _ = give.send(move || {
             let _ended = ended;
@@ -98,6 +99,31 @@ impl Hedge {
             read();
         }
         number
+    }
+
+    /// Fills a buffer from a node, and says whether it was read. `None`: the node is slow, and
+    /// others are to be read in its place.
+    pub fn read(
+        self: &Arc<Self>,
+        node: &str,
+        purpose: Purpose,
+        buf: &mut [u8],
+        read: impl FnOnce(&mut [u8]) -> bool + Send + 'static,
+    ) -> Option<bool> {
+        let (bytes, mut own) = (buf.len() as u64, vec![0; buf.len()]);
+        let avoids = purpose == Purpose::Wanted && self.avoid(node, bytes);
+        if avoids {
+            self.probe((node, bytes), move || _ = read(&mut own));
+            return None;
+        }
+        let (tell, end) = bounded(1);
+        let number = self.begin((node, bytes), purpose, move || {
+            // It may be left behind.
+            let _ = tell.send((read(&mut own), own));
+        });
+        let (good, own) = self.wait(&end, (Instant::now(), bytes), (&[number], 1))?;
+        buf.copy_from_slice(&own);
+        Some(good)
     }
 
     /// Waits for what reads that were begun together send. `None`: those that are left need not be
@@ -223,6 +249,6 @@ struct Ended(Arc<Hedge>, u64);
 impl Drop for Ended {
     fn drop(&mut self) {
         self.0.pace().end(self.1, self.0.now());
-        self.0.threads.fetch_sub(1, Ordering::Relaxed);
+        UNDER_WAY.fetch_sub(1, Ordering::Relaxed);
     }
 }

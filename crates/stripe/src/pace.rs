@@ -71,6 +71,8 @@ struct Slow {
     /// The largest size that was late: for a time smaller reads prove nothing.
     size: usize,
     since: Duration,
+    /// The longest of its late reads.
+    took: Duration,
     /// Time of the next probe; that of one under way comes after its end.
     probe: Duration,
     under_way: bool,
@@ -166,9 +168,10 @@ impl Pace {
         let later = now + LEFT_OUT.min(took * TIMES);
         if read.late {
             node.late -= 1;
-            let (size, probe) =
-                node.slow.map_or((of, later), |slow| (of.max(slow.size), later.max(slow.probe)));
-            node.slow = Some(Slow { size, since: now, probe, under_way: false, good: 0 });
+            let (size, took, probe) = node.slow.map_or((of, took, later), |slow| {
+                (of.max(slow.size), took.max(slow.took), later.max(slow.probe))
+            });
+            node.slow = Some(Slow { size, since: now, took, probe, under_way: false, good: 0 });
         } else if let Some(slow) = &mut node.slow {
             slow.under_way &= !read.probe;
             if took > patience {
@@ -226,11 +229,16 @@ impl Pace {
     }
 
     /// Returns whether a node is better not asked now: a read of it is late, or was and no probes
-    /// came in time since. Where most nodes are so, none is: then it is the load.
+    /// came in time since. Of more than half of the nodes only the slowest are: a busy machine
+    /// makes all of them late now and then, and those that stand still would hide among them.
     pub fn is_left_out(&self, node: &str) -> bool {
-        let slow = |node: &Node| node.late > 0 || node.slow.is_some();
-        self.nodes.get(node).is_some_and(slow)
-            && self.nodes.values().filter(|node| slow(node)).count() * 2 <= self.nodes.len()
+        let delay = |node: &Node| match node.late {
+            0 => node.slow.map(|slow| slow.took),
+            _ => Some(Duration::MAX),
+        };
+        let Some(own) = self.nodes.get(node).and_then(delay) else { return false };
+        let slower = self.nodes.values().filter_map(delay).filter(|other| *other >= own);
+        slower.count() * 2 <= self.nodes.len()
     }
 
     /// Asks whether a read that is wanted of a node is left out, and its bytes made of others:
@@ -441,5 +449,10 @@ mod tests {
             assert!(pace.give_up(&[late], 1));
             assert_eq!(pace.is_left_out("1"), node != "3");
         }
+        // Once their reads end it is the slowest of them that are left out.
+        for (number, took) in [(2, 31), (1, 200), (0, 30)] {
+            pace.end(pace.next - number, ms(20_000 + took));
+        }
+        assert_eq!(["1", "2", "3"].map(|node| pace.is_left_out(node)), [true, true, false]);
     }
 }

@@ -136,10 +136,17 @@ impl<'a> StripeReader<'a> {
         avoids
     }
 
-    /// Waits from now on for all reads of a stripe that cannot be had without slow nodes, and then
-    /// for shards that were not opened; false where that changes nothing.
+    /// Waits for one of the late reads of a stripe that cannot be had without them; where there is
+    /// none, from now on for all reads, and then for shards that were not opened. False where that
+    /// changes nothing.
     fn be_patient(&self, frame: &mut Frame) -> bool {
         let Some(hedged) = &mut frame.hedged else { return false };
+        if !hedged.late.is_empty()
+            && let Ok(one) = hedged.ends.1.recv()
+        {
+            self.take(one, frame);
+            return true;
+        }
         !std::mem::replace(&mut hedged.patient, true) || self.chunks.wait_for_late()
     }
 

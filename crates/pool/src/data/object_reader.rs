@@ -9,13 +9,11 @@ use std::{fmt, ops::Range};
 
 use kiln_code::{Codec, HelperReads};
 use kiln_store::{Layout, ReadAt, SumKind};
-use kiln_stripe::{PoolError, Result, Settings, default_sub_chunk};
+use kiln_stripe::{PoolError, Purpose, Result, Settings, default_sub_chunk};
 
-use crate::{
-    GetRequest, Key, Manifest, NodeFile, data::cells::decrypted, data::range,
-    data::reader::ObjectReader, data::shards::ObjectShards, layout::Body,
-    map::cluster_map::ClusterMap,
-};
+use crate::data::{cells::decrypted, range, reader::ObjectReader, shards::ObjectShards};
+use crate::map::cluster_map::{ClusterMap, PoolNode};
+use crate::{GetRequest, Key, Manifest, NodeFile, layout::Body};
 
 /// Parts of sub-chunks that are read to rebuild what one read lacks, at most: each is a read of its
 /// own, and beyond that whole sub-chunks, in runs, and once for all of them, are cheaper.
@@ -36,29 +34,12 @@ pub struct OpenObject {
 #[derive(Default)]
 struct Shard {
     /// Its file, once it was asked for; `None`: there is none that can be read.
-    file: OnceLock<Option<Box<dyn ReadAt>>>,
+    file: Arc<OnceLock<Option<Box<dyn ReadAt>>>>,
     /// A read failed, and none is tried any more.
     failed: AtomicBool,
 }
 
 impl Shard {
-    fn read(
-        &self,
-        open: impl FnOnce() -> Option<Box<dyn ReadAt>>,
-        at: u64,
-        buf: &mut [u8],
-    ) -> bool {
-        if self.is_gone() {
-            return false;
-        }
-        let read = self.file.get_or_init(open).as_ref().map(|file| file.read_at(at, buf));
-        let good = matches!(read, Some(Ok(())));
-        if !good {
-            self.failed.store(true, Ordering::Relaxed);
-        }
-        good
-    }
-
     fn is_gone(&self) -> bool {
         self.failed.load(Ordering::Relaxed)
     }
@@ -147,7 +128,7 @@ impl OpenObject {
             let piece = self.piece(layout, at);
             let len = rest.len().min((piece.file.end - piece.file.start) as usize);
             let (now, later) = rest.split_at_mut(len);
-            if !self.read_shard(pool, piece.chunk, piece.file.start, now) {
+            if !self.read_shard(pool, piece.chunk, Purpose::Wanted, piece.file.start, now) {
                 return false;
             }
             (at, rest) = (at + len as u64, later);
@@ -174,7 +155,7 @@ impl OpenObject {
             let len = rest.len().min(slice.len);
             let (now, later) = rest.split_at_mut(len);
             let own = layout.offset(slice.stripe, slice.sub) + slice.from;
-            if !self.read_shard(pool, slice.chunk, own, now)
+            if !self.read_shard(pool, slice.chunk, Purpose::Wanted, own, now)
                 && !self.rebuild_slice(pool, &codec, layout, &slice, &mut parts, now)
             {
                 return false;
@@ -195,10 +176,16 @@ impl OpenObject {
         left: &mut usize,
         buf: &mut [u8],
     ) -> bool {
-        let gone = |index: &usize| self.shards[*index].is_gone();
-        let available: Vec<usize> = (0..self.shards.len()).filter(|index| !gone(index)).collect();
         let wanted = [(slice.chunk, slice.sub..slice.sub + 1)];
-        let Ok(plan) = codec.part_plan(&wanted, &available) else { return false };
+        let gone = |index: &usize| self.shards[*index].is_gone();
+        let purpose = if gone(&slice.chunk) { Purpose::Wanted } else { Purpose::Around };
+        let others = (0..self.shards.len()).filter(|index| *index != slice.chunk && !gone(index));
+        let all: Vec<usize> = others.collect();
+        let node = |index: &usize| self.node(pool, *index);
+        let quick = |index: &&usize| node(index).is_some_and(|node| !pool.is_slow(&node));
+        let quick: Vec<usize> = all.iter().filter(quick).copied().collect();
+        let plan = codec.part_plan(&wanted, &quick).or_else(|_| codec.part_plan(&wanted, &all));
+        let Ok(plan) = plan else { return false };
         let Some(rest) = left.checked_sub(plan.sub_chunks_read()) else { return false };
         *left = rest;
         let helpers: Vec<&HelperReads> = plan.helpers().iter().collect();
@@ -207,7 +194,7 @@ impl OpenObject {
             let subs = helper.runs.iter().cloned().flatten();
             for (sub, part) in subs.zip(parts.chunks_exact_mut(buf.len())) {
                 let at = layout.offset(slice.stripe, sub) + slice.from;
-                if !self.read_shard(pool, helper.chunk, at, part) {
+                if !self.read_shard(pool, helper.chunk, purpose, at, part) {
                     return Err(());
                 }
             }
@@ -218,8 +205,36 @@ impl OpenObject {
         plan.run(&inputs, &mut [buf]).is_ok()
     }
 
-    fn read_shard(&self, pool: &ClusterMap, index: usize, at: u64, buf: &mut [u8]) -> bool {
-        self.shards[index].read(|| self.open_shard(pool, index), at, buf)
+    /// Reads bytes of a shard's file; where its node is far away and slow, nothing waits for it.
+    fn read_shard(
+        &self,
+        pool: &ClusterMap,
+        index: usize,
+        purpose: Purpose,
+        at: u64,
+        buf: &mut [u8],
+    ) -> bool {
+        let shard = &self.shards[index];
+        let (Some(node), false) = (self.node(pool, index), shard.is_gone()) else { return false };
+        let (file, manifest) = (Arc::clone(&shard.file), Arc::clone(&self.manifest));
+        let (id, hedge) = (node.config.id.clone(), pool.hedge().filter(|_| !node.is_folder()));
+        let read = move |buf: &mut [u8]| {
+            let file = file.get_or_init(|| open_shard(&node, &manifest, index));
+            file.as_ref().is_some_and(|file| file.read_at(at, buf).is_ok())
+        };
+        let read = match hedge {
+            Some(hedge) => hedge.read(&id, purpose, buf, read),
+            None => Some(read(buf)),
+        };
+        if read == Some(false) {
+            shard.failed.store(true, Ordering::Relaxed);
+        }
+        read.unwrap_or(false)
+    }
+
+    fn node(&self, pool: &ClusterMap, index: usize) -> Option<Arc<PoolNode>> {
+        let Body::Shards(placed) = &self.manifest.body else { return None };
+        Some(Arc::clone(&pool.nodes[pool.config.position(&placed.places[index].node)?]))
     }
 
     /// The same bytes, checked and rebuilt where that is necessary. What was found of its shards is
@@ -300,15 +315,13 @@ impl OpenObject {
         let from = within % len;
         Slice { stripe, chunk, sub: (within / len) as u32, from, len: (len - from) as usize }
     }
+}
 
-    fn open_shard(&self, pool: &ClusterMap, index: usize) -> Option<Box<dyn ReadAt>> {
-        let Body::Shards(placed) = &self.manifest.body else { return None };
-        let store = pool.store(&placed.places[index].node)?;
-        let key = Key::of_shards(&self.manifest.name).ok()?;
-        let name = NodeFile::Shard { key, run: self.manifest.run, index: index as u16 }.name();
-        // Blocks anywhere, and those of a segment that are live: the kernel would read all of it.
-        store.open(&name).ok().inspect(|shard| shard.expect_random())
-    }
+fn open_shard(node: &PoolNode, manifest: &Manifest, index: usize) -> Option<Box<dyn ReadAt>> {
+    let key = Key::of_shards(&manifest.name).ok()?;
+    let name = NodeFile::Shard { key, run: manifest.run, index: index as u16 }.name();
+    // Blocks anywhere, and those of a segment that are live: the kernel would read all of it.
+    node.store().ok()?.open(&name).ok().inspect(|shard| shard.expect_random())
 }
 
 /// Adjacent bytes of an object in one sub-chunk: where they begin in it, and how many there are.

@@ -10,8 +10,9 @@ use kiln_stripe::sinks::in_parallel;
 use kiln_stripe::{Hedge, PoolError, Result, Settings, Silent};
 
 use crate::layout::{Body, Place, Placed};
+use crate::map::cluster_map::{ClusterMap, PoolNode};
 use crate::map::presence::{is_marked, unmarked};
-use crate::{Key, Manifest, NodeFile, map::cluster_map::ClusterMap};
+use crate::{Key, Manifest, NodeFile};
 
 /// One shard as it was found.
 pub(crate) enum Member {
@@ -32,8 +33,8 @@ pub(crate) enum Member {
 
 /// A shard that is opened when it is asked for, perhaps by a thread that nobody waits for.
 struct Opening {
-    /// The place; without one `found` is filled from the beginning.
-    store: Option<Arc<dyn Backend>>,
+    /// Its node; without one `found` is filled from the beginning.
+    node: Option<Arc<PoolNode>>,
     manifest: Arc<Manifest>,
     key: Key,
     index: usize,
@@ -43,20 +44,22 @@ struct Opening {
 impl Opening {
     fn new(pool: &ClusterMap, manifest: &Arc<Manifest>, key: Key, index: usize) -> Opening {
         let (node, manifest) = (&placed(manifest)[index].node, Arc::clone(manifest));
-        let (store, found) = match pool.config().position(node).map(|at| pool.nodes[at].store()) {
+        let (node, found) = match pool.config().position(node) {
             None => {
-                (None, Some(Member::Lost(format!("node {node} is no longer part of the pool"))))
+                let why = format!("node {node} is no longer part of the pool");
+                (None, OnceLock::from(Member::Lost(why)))
             }
-            Some(Err(why)) => (None, Some(Member::Unavailable(why.to_owned()))),
-            Some(Ok(store)) => (Some(Arc::clone(store)), None),
+            Some(at) => (Some(Arc::clone(&pool.nodes[at])), OnceLock::new()),
         };
-        let found = found.map_or_else(OnceLock::new, OnceLock::from);
-        Opening { store, manifest, key, index, found }
+        Opening { node, manifest, key, index, found }
     }
 
     fn member(&self) -> &Member {
-        let Some(store) = &self.store else { return self.known() };
-        self.found.get_or_init(|| member(&**store, &self.manifest, self.key, self.index))
+        let Some(node) = &self.node else { return self.known() };
+        self.found.get_or_init(|| match node.store() {
+            Ok(store) => member(&**store, &self.manifest, self.key, self.index),
+            Err(why) => Member::Unavailable(why.to_owned()),
+        })
     }
 
     /// The same, where that is known already.
@@ -113,11 +116,14 @@ impl ObjectShards {
         check_stripes(&manifest.name, shape, placed.sub_chunk)?;
         let layout = info.layout()?;
         let key = Key::of_shards(&manifest.name)?;
-        pool.enter(placed.places.iter().filter_map(|place| pool.config().position(&place.node)));
+        let settings = pool.settings(settings);
+        if settings.hedge.is_none() {
+            let position = |place: &Place| pool.config().position(&place.node);
+            pool.enter(placed.places.iter().filter_map(position));
+        }
         let manifest = Arc::new(manifest.clone());
         let opening = |index| Arc::new(Opening::new(pool, &manifest, key, index));
         let members: Vec<Arc<Opening>> = (0..placed.places.len()).map(opening).collect();
-        let settings = pool.settings(settings);
         let open = |_, one: &Arc<Opening>| {
             one.member();
             Ok::<_, PoolError>(())

@@ -256,11 +256,13 @@ impl ManifestStore<'_> {
         let hedge = self.map.hedge().filter(|_| !locked && wanted.iter().all(|(_, all)| !all));
         let nodes = &self.map.nodes;
         let some = homes.iter().zip(wanted).filter(|(_, (_, all))| !all);
-        self.map.enter(some.flat_map(|(homes, _)| first(homes, |_| true)));
-        let slow = |at: &usize| hedge.is_some_and(|all| all.is_left_out(&nodes[*at].config.id));
+        if hedge.is_none() {
+            self.map.enter(some.flat_map(|(homes, _)| first(homes, |_| true)));
+        }
+        let slow = |at: &usize| hedge.is_some() && self.map.is_slow(&nodes[*at]);
         let (mut asked, mut before) = (BTreeMap::new(), Vec::with_capacity(wanted.len()));
         for (of, (homes, (_, all))) in homes.iter().zip(wanted).enumerate() {
-            let quick = |at: usize| !all && nodes[at].is_here() && !slow(&at);
+            let quick = |at: usize| !all && self.is_usable(at) && !slow(&at);
             before.push(first(homes, quick));
             ask_of(&mut asked, before[of].clone(), of);
         }
@@ -268,8 +270,8 @@ impl ManifestStore<'_> {
         let mut race = hedge.map(Race::new);
         if let Some(hedge) = hedge {
             for at in homes.iter().flatten().flat_map(Homes::positions).filter(slow) {
-                let (store, config) = (nodes[at].store().ok().cloned(), self.map.config.clone());
-                let look = move || _ = store.map(|store| epoch_of(&*store, &config));
+                let (node, config) = (Arc::clone(&nodes[at]), self.map.config.clone());
+                let look = move || _ = node.store().map(|store| epoch_of(&**store, &config));
                 hedge.probe((&nodes[at].config.id, 0), look);
             }
         }
@@ -284,26 +286,35 @@ impl ManifestStore<'_> {
             }
             asked = BTreeMap::new();
             for (of, _) in found.iter().enumerate().filter(|(_, found)| !found.is_plain()) {
-                ask_of(&mut asked, self.rest(&homes[of], &before[of]), of);
+                ask_of(&mut asked, self.rest(&homes[of], &before[of], race.is_some()), of);
             }
         }
         Ok(Vec::new())
     }
 
+    /// Returns whether a node can be used, as far as that is known where nothing waits for it.
+    fn is_usable(&self, at: usize) -> bool {
+        let node = &self.map.nodes[at];
+        self.map.hedge().map_or_else(|| node.is_here(), |_| node.may_be_here())
+    }
+
     /// Homes of an object that were not asked yet.
-    fn rest(&self, homes: &[Homes<'_>], asked: &[usize]) -> Vec<usize> {
-        self.map.enter(homes.iter().flat_map(Homes::positions));
+    fn rest(&self, homes: &[Homes<'_>], asked: &[usize], quick: bool) -> Vec<usize> {
+        if !quick {
+            self.map.enter(homes.iter().flat_map(Homes::positions));
+        }
         let mut rest: Vec<usize> = homes.iter().flat_map(Homes::positions).collect();
-        rest.retain(|at| self.map.nodes[*at].is_here() && !asked.contains(at));
+        rest.retain(|at| self.is_usable(*at) && !asked.contains(at));
         rest.sort_unstable();
         rest.dedup();
         rest
     }
 
-    /// Asks without waiting for late nodes; for the `last` ones only until others tell enough.
+    /// Asks without waiting for late nodes. The `last` time it waits for those without which it is
+    /// not certain what is in force, or that there is nothing.
     fn ask_quick(
         &self,
-        race: &mut Race<Told>,
+        race: &mut Race<Option<Told>>,
         (wanted, homes): (&Wanted, &[Vec<Homes<'_>>]),
         asked: BTreeMap<usize, Vec<usize>>,
         last: bool,
@@ -312,16 +323,26 @@ impl ManifestStore<'_> {
         let purpose = if race.is_over() { Purpose::Wanted } else { Purpose::Instead };
         let shared = Arc::<Wanted>::from(wanted);
         for (at, objects) in asked {
-            let Ok(store) = self.map.nodes[at].store().cloned() else { continue };
+            let node = Arc::clone(&self.map.nodes[at]);
             let (shared, config) = (Arc::clone(&shared), Arc::clone(&self.map.config));
-            let ask = move || ask_node(&*store, &config, &shared, objects, false);
-            race.begin(at, &self.map.nodes[at].config.id, purpose, ask);
+            let id = node.config.id.clone();
+            let ask = move || {
+                let store = node.store().ok()?;
+                Some(ask_node(&**store, &config, &shared, objects, false))
+            };
+            race.begin(at, &id, purpose, ask);
         }
-        while let Some((at, (epoch, told))) = race.next(!last) {
+        let mut enough = !last;
+        while let Some((at, told)) = race.next(enough) {
+            let Some((epoch, told)) = told else { continue };
             self.map.refuse_newer(at, epoch)?;
             told.into_iter().for_each(|(of, answer)| drop(answers[of].insert(at, answer)));
-            if last && self.judge(wanted, homes, answers, true).iter().all(Found::is_plain) {
-                break;
+            if last {
+                let found = self.judge(wanted, homes, answers, true);
+                if found.iter().all(Found::is_plain) {
+                    break;
+                }
+                enough = found.iter().all(|found| found.certain && found.newest.is_some());
             }
         }
         Ok(())
@@ -380,9 +401,8 @@ impl ManifestStore<'_> {
         sure: impl Fn(&Homes<'_>, usize) -> bool,
     ) -> Vec<String> {
         let asked = |at: usize| answers.contains_key(&at);
-        let silent = |homes: &Homes<'_>, at: usize| {
-            !sure(homes, at) && (asked(at) || !self.map.nodes[at].is_here())
-        };
+        let silent =
+            |homes: &Homes<'_>, at: usize| !sure(homes, at) && (asked(at) || !self.is_usable(at));
         let mut away = Vec::new();
         for homes in homes {
             let silent = homes.nodes.iter().filter(|(at, _)| at.is_none_or(|at| silent(homes, at)));
@@ -537,8 +557,22 @@ impl ManifestStore<'_> {
     }
 
     /// Gives a version that is on too few homes to more of them, so that no later reader finds an
-    /// older one. Its shards are all in place: manifests are renamed after them.
+    /// older one. Its shards are all in place: manifests are renamed after them. Slow homes are as
+    /// good as unavailable, where the others are enough.
     fn complete(&self, key: &Key, name: &str) -> Result<Found> {
+        let homes = self.map.config.homes_now(key);
+        let quick = self.map.without_slow(homes.positions());
+        let found = match quick.as_ref().map(|map| ManifestStore::new(map).give(key, name)) {
+            None | Some(Err(PoolError::Uncertain { .. })) => self.give(key, name)?,
+            Some(end) => end?,
+        };
+        if let Some(newest) = found.newest.as_ref().filter(|_| found.stable) {
+            self.map.note_committed(*key, newest);
+        }
+        Ok(found)
+    }
+
+    fn give(&self, key: &Key, name: &str) -> Result<Found> {
         let homes = self.map.config.homes_now(key);
         let _locks =
             self.map.lock(homes.positions(), &self.map.settings(&Settings::new(&Silent)))?;

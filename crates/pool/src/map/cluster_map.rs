@@ -32,7 +32,7 @@ pub type Opener<'a> = &'a dyn Fn(&NodeConfig) -> Result<Arc<dyn Backend>, StoreE
 #[derive(Debug)]
 pub struct ClusterMap {
     pub(crate) config: Arc<PoolConfig>,
-    pub(crate) nodes: Vec<PoolNode>,
+    pub(crate) nodes: Vec<Arc<PoolNode>>,
     codecs: Mutex<HashMap<String, Arc<Codec>>>,
     pub(crate) sequence: Option<Sequence>,
     /// Reads that are late are not waited for.
@@ -51,8 +51,11 @@ pub(crate) struct PoolNode {
     pool: String,
     /// Its place, not yet looked at.
     opened: std::result::Result<Arc<dyn Backend>, String>,
-    entered: OnceLock<std::result::Result<Entered, String>>,
+    entered: OnceLock<Entry>,
 }
+
+/// Finding about a node's place.
+type Entry = std::result::Result<Entered, String>;
 
 /// A place that was found to be a node.
 #[derive(Clone, Debug)]
@@ -63,7 +66,7 @@ struct Entered {
 }
 
 impl PoolNode {
-    fn entered(&self) -> &std::result::Result<Entered, String> {
+    fn entered(&self) -> &Entry {
         self.entered.get_or_init(|| {
             let store = self.opened.clone()?;
             enter(&self.pool, &self.config, store)
@@ -86,6 +89,16 @@ impl PoolNode {
     /// Returns whether it can be used.
     pub(crate) fn is_here(&self) -> bool {
         self.store().is_ok()
+    }
+
+    /// Returns whether its place is a folder of this machine.
+    pub(crate) fn is_folder(&self) -> bool {
+        self.opened.as_ref().is_ok_and(|store| store.folder().is_some())
+    }
+
+    /// Returns whether it was not found to be unavailable so far; nothing is asked for that.
+    pub(crate) fn may_be_here(&self) -> bool {
+        !matches!(self.entered.get(), Some(Err(_)))
     }
 }
 
@@ -113,14 +126,13 @@ impl ClusterMap {
     pub fn open(config: PoolConfig, open: Opener<'_>) -> Result<ClusterMap> {
         config.check()?;
         config.check_keys()?;
-        let nodes: Vec<PoolNode> = (config.node.iter())
-            .map(|node| PoolNode {
-                config: node.clone(),
-                pool: config.id.clone(),
-                opened: open(node).map_err(|error| error.to_string()),
-                entered: OnceLock::new(),
-            })
-            .collect();
+        let node = |node: &NodeConfig| PoolNode {
+            config: node.clone(),
+            pool: config.id.clone(),
+            opened: open(node).map_err(|error| error.to_string()),
+            entered: OnceLock::new(),
+        };
+        let nodes: Vec<Arc<PoolNode>> = config.node.iter().map(|one| Arc::new(node(one))).collect();
         let why = nodes.iter().find_map(|node| node.opened.as_ref().err());
         if let (false, Some(why)) = (nodes.iter().any(|node| node.opened.is_ok()), why) {
             return Err(none_here(&config, why));
@@ -170,12 +182,12 @@ impl ClusterMap {
                 let known = self.nodes.iter().find(|known| known.config.id == node.id);
                 let same = known.filter(|known| known.config.disk == node.disk);
                 let opened = known.map_or(Err("it is new".into()), |node| node.opened.clone());
-                PoolNode {
+                Arc::new(PoolNode {
                     config: node.clone(),
                     pool: config.id.clone(),
                     opened,
                     entered: same.map(|node| node.entered.clone()).unwrap_or_default(),
-                }
+                })
             })
             .collect();
         let (sequence, hedge) = (self.sequence.clone(), self.hedge.clone());
@@ -184,7 +196,7 @@ impl ClusterMap {
 
     fn of(
         config: PoolConfig,
-        nodes: Vec<PoolNode>,
+        nodes: Vec<Arc<PoolNode>>,
         sequence: Option<Sequence>,
         hedge: Option<Arc<Hedge>>,
     ) -> ClusterMap {
@@ -206,9 +218,28 @@ impl ClusterMap {
         if silent.is_empty() {
             return None;
         }
+        Some(self.with_entered(&silent, &OnceLock::new()))
+    }
+
+    /// The same pool with another finding about some nodes.
+    fn with_entered(&self, nodes: &[usize], entered: &OnceLock<Entry>) -> ClusterMap {
         let mut pool = self.with_config((*self.config).clone());
-        silent.into_iter().for_each(|at| pool.nodes[at].entered = OnceLock::new());
-        Some(pool)
+        for at in nodes {
+            let entered = entered.clone();
+            pool.nodes[*at] = Arc::new(PoolNode { entered, ..(*pool.nodes[*at]).clone() });
+        }
+        pool
+    }
+
+    /// The same pool without those of some nodes that are slow now; `None`: none is.
+    pub(crate) fn without_slow(&self, of: impl Iterator<Item = usize>) -> Option<ClusterMap> {
+        let slow: Vec<usize> = of.filter(|at| self.is_slow(&self.nodes[*at])).collect();
+        let why = || OnceLock::from(Err("it is too slow".to_owned()));
+        (!slow.is_empty()).then(|| self.with_entered(&slow, &why()))
+    }
+
+    pub(crate) fn is_slow(&self, node: &PoolNode) -> bool {
+        self.hedge().is_some_and(|hedge| hedge.is_left_out(&node.config.id))
     }
 
     /// Returns whether copies of manifests may not be in place yet: members changed, or a node has
@@ -394,7 +425,7 @@ impl ClusterMap {
         &self,
         wanted: impl Fn(&PoolNode) -> bool,
     ) -> (Vec<usize>, Vec<Candidate<'_>>) {
-        let fits = |(_, node): &(usize, &PoolNode)| !node.config.is_leaving() && wanted(node);
+        let fits = |(_, node): &(usize, &Arc<PoolNode>)| !node.config.is_leaving() && wanted(node);
         let nodes = self.nodes.iter().enumerate().filter(fits);
         nodes.map(|(at, node)| (at, node.config.candidate())).unzip()
     }

@@ -18,8 +18,8 @@ pub(crate) struct Asked {
 impl ClusterMap {
     /// Nothing was asked yet.
     pub(crate) fn asked(&self) -> Asked {
-        let still = |node: &crate::map::cluster_map::PoolNode| node.was_used().then(OnceLock::new);
-        Asked { still: self.nodes.iter().map(still).collect() }
+        let still = self.nodes.iter().map(|node| node.was_used().then(OnceLock::new));
+        Asked { still: still.collect() }
     }
 
     /// Returns whether a node can be used, and is still there.

@@ -71,7 +71,8 @@ impl ClusterMap {
 
     /// Domains of nodes that should be there and cannot be used.
     pub(crate) fn silent(&self) -> Vec<String> {
-        let missing = |node: &&PoolNode| node.config.state != NodeState::Out && !node.is_here();
+        let missing =
+            |node: &&Arc<PoolNode>| node.config.state != NodeState::Out && !node.is_here();
         let mut away: Vec<String> =
             self.nodes.iter().filter(missing).map(|node| node.config.domain.clone()).collect();
         away.sort();
@@ -92,7 +93,7 @@ impl ClusterMap {
     /// Nodes that take part and cannot be used: fewer further losses are survived until they are
     /// back, or the pool does without them.
     pub fn missing(&self) -> Vec<String> {
-        let missing = |node: &&PoolNode| node.config.state == NodeState::In && !node.is_here();
+        let missing = |node: &&Arc<PoolNode>| node.config.state == NodeState::In && !node.is_here();
         self.nodes.iter().filter(missing).map(|node| node.config.id.clone()).collect()
     }
 }
@@ -419,7 +420,7 @@ impl<'a> Membership<'a> {
     /// [`Membership::change`].
     pub fn edited(&self, settings: &Settings<'_>) -> Result<Option<PoolConfig>> {
         // Nodes that were used are asked first: one answer is enough.
-        let mut nodes: Vec<&PoolNode> = self.map.nodes.iter().collect();
+        let mut nodes: Vec<&PoolNode> = self.map.nodes.iter().map(|node| &**node).collect();
         nodes.sort_by_key(|node| !node.was_used());
         let map = |node: &PoolNode| map_of(&**node.store().ok()?, &self.map.config).ok()?;
         let known =

@@ -450,7 +450,8 @@ impl Repairer<'_> {
         repaired: &mut RepairedObject,
         settings: &Settings<'_>,
     ) -> Result<Vec<u16>> {
-        let quiet = Settings { observer: &Quiet(settings.observer), ..self.map.settings(settings) };
+        let read = self.map.read_settings(settings);
+        let quiet = Settings { observer: &Quiet(settings.observer), ..read };
         let Rebuilt { statistics, written_each, kept_each } =
             rebuild_shards(shards, parts, wrong, settings.devices, &quiet)?;
         ExpectedReads::add(

@@ -3,6 +3,7 @@
 use crate::repair::survey::{NodeStatus, PoolStatus};
 use crate::{Index, Key, PoolConfig, map::cluster_map::PoolNode, repair::repairer::Repairer};
 use kiln_stripe::{Result, Settings};
+use std::sync::Arc;
 
 /// Objects that are asked for at once.
 const BATCH: usize = 1_000;
@@ -18,7 +19,7 @@ impl Repairer<'_> {
         index: &Index,
         settings: &Settings<'_>,
     ) -> Result<Option<PoolConfig>> {
-        let as_seen = |(node, row): (&PoolNode, &NodeStatus)| row.present == node.is_here();
+        let as_seen = |(node, row): (&Arc<PoolNode>, &NodeStatus)| row.present == node.is_here();
         let as_seen = self.map.nodes.iter().zip(&status.nodes).all(as_seen);
         if !as_seen || status.under_replicated > 0 || !self.map.is_backfilling() {
             return Ok(None);
