@@ -24,12 +24,16 @@ use crate::signature::{Claim, EMPTY, Signer};
 use crate::xml::{self, Element};
 use crate::{digest::Kind, gate::Gate, lifecycle, policy, request::Request};
 
+/// The region of servers that were given none: it means nothing.
+const REGION: &str = "us-east-1";
 /// Most bytes of a document that a client sends.
 const MAX_DOCUMENT: u64 = 2 << 20;
 
 /// A request whose sender is known.
 pub(crate) struct Call<'a> {
     pub gate: &'a Gate,
+    /// The region that clients are told.
+    pub region: &'a str,
     pub req: &'a Request,
     /// Its access key; without a signature one that has no rights.
     pub key: AccessKey,
@@ -38,17 +42,19 @@ pub(crate) struct Call<'a> {
     raw: &'a mut (dyn BufRead + Send),
 }
 
-/// Checks who asks.
+/// Checks who asks; signatures are for `only` this region, and may be of version 2.
 pub(crate) fn authenticated<'a>(
-    gate: &'a Gate,
+    (gate, only, version2): (&'a Gate, Option<&'a str>, bool),
     req: &'a Request,
     find: impl FnOnce(&str) -> Result<Option<AccessKey>>,
     now_ms: u64,
     raw: &'a mut (dyn BufRead + Send),
 ) -> Result<Call<'a>> {
-    let Some(claim) = Claim::of(req)? else {
+    let region = only.unwrap_or(REGION);
+    let Some(claim) = Claim::of(req, version2, only)? else {
         let claim = req.header("x-amz-content-sha256").unwrap_or("UNSIGNED-PAYLOAD").to_owned();
-        return Ok(Call { gate, req, key: AccessKey::anonymous(), signer: None, claim, raw });
+        let key = AccessKey::anonymous();
+        return Ok(Call { gate, region, req, key, signer: None, claim, raw });
     };
     let token = "x-amz-security-token";
     if req.header(token).or(req.word("X-Amz-Security-Token")).is_some() {
@@ -68,7 +74,7 @@ pub(crate) fn authenticated<'a>(
     if hashed && has_none {
         return Err(other_sha256(&claim.payload, EMPTY));
     }
-    Ok(Call { gate, req, key, signer, claim: claim.payload, raw })
+    Ok(Call { gate, region, req, key, signer, claim: claim.payload, raw })
 }
 
 impl Call<'_> {
@@ -159,7 +165,6 @@ impl Call<'_> {
         let (bucket, key) = req.place();
         let stub = stubs::subresource(req);
         match (&req.method, bucket, key) {
-            (&Method::GET, "", _) if self.key.id.is_empty() => Err(self.denied(ANY_BUCKET)),
             (&Method::GET, "", _) => self.list_buckets().map(Answer::from),
             (_, "", _) => Err(not_allowed()),
             (method, bucket, "") => {
@@ -219,6 +224,13 @@ impl Call<'_> {
         };
         reply.map(Answer::from)
     }
+}
+
+/// Reads the headers of a request as all calls do.
+#[cfg(feature = "hostile")]
+pub(crate) fn read_head(req: &Request) {
+    let _ = (heads::kept(req), heads::conditions(req), tags::of_header(req));
+    let _ = (heads::range_of(req.header("range"), 9), heads::part_number(req));
 }
 
 /// Refuses what can be no id of a version.

@@ -17,6 +17,8 @@ use xxhash_rust::xxh64::Xxh64;
 use crate::error::{Code, Result};
 use crate::record::Checksum;
 
+pub(crate) use kiln_stripe::names::hex;
+
 /// Bytes of a block whose sums are made at a time, and blocks of one payload beside the one that is
 /// being filled; more where memory is free.
 const BLOCK: usize = 128 << 10;
@@ -194,12 +196,14 @@ pub(crate) struct Sums {
     signed: Option<Hasher>,
     /// The one that the client named.
     named: Option<Hasher>,
+    /// One that is kept in its place.
+    kept: Option<Hasher>,
 }
 
 impl Sums {
     fn update(&mut self, bytes: &[u8]) {
         self.md5.update(bytes);
-        for hasher in self.signed.iter_mut().chain(&mut self.named) {
+        for hasher in self.signed.iter_mut().chain(&mut self.named).chain(&mut self.kept) {
             hasher.update(bytes);
         }
     }
@@ -217,6 +221,11 @@ impl Sums {
     /// Returns the checksum that the client named.
     pub(crate) fn named(&self) -> Option<Checksum> {
         self.named.clone().map(Hasher::checksum)
+    }
+
+    /// Returns the checksum for the record of the payload.
+    pub(crate) fn kept(&self) -> Option<Checksum> {
+        self.kept.clone().map(Hasher::checksum).or_else(|| self.named())
     }
 }
 
@@ -262,8 +271,15 @@ impl Beside {
 impl Digests {
     pub(crate) fn new(signed: bool, named: Option<Kind>) -> Digests {
         let signed = signed.then(|| Hasher::new(Kind::Sha256));
-        let sums = Sums { md5: Md5::new(), signed, named: named.map(Hasher::new) };
+        let sums = Sums { md5: Md5::new(), signed, named: named.map(Hasher::new), kept: None };
         Digests { sums, block: Vec::new(), budget: None, beside: None }
+    }
+
+    /// Makes a checksum for the record where the client named another one.
+    pub(crate) fn keep(&mut self, kind: Kind) {
+        if self.sums.named.as_ref().is_none_or(|named| named.0 != kind) {
+            self.sums.kept = Some(Hasher::new(kind));
+        }
     }
 
     /// Lets the sums come later than the bytes, as long as memory is free.
@@ -325,15 +341,6 @@ pub(crate) fn md5(bytes: &[u8]) -> [u8; 16] {
 /// The SHA-256 of bytes at hand, in hex.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-/// Bytes in lower-case hex.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Bytes of hex digits; `None`: the text is invalid.

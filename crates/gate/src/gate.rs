@@ -332,33 +332,23 @@ impl Gate {
         }
     }
 
-    /// Shows names with a prefix in order, from `start` on, as long as `see` says `true`. All
-    /// changes that ended before are seen.
+    /// Shows names with a prefix in order, from `start` on, as long as `see` says `true`; `fresh`:
+    /// all changes that ended before are seen, else those that were known at the last call.
     pub(crate) fn each(
         &self,
-        prefix: &str,
-        start: Option<&str>,
+        (prefix, start, fresh): (&str, Option<&str>, bool),
         see: impl FnMut(Listed) -> Result<bool, PoolError>,
     ) -> Result<()> {
         let index = locked(&self.index);
-        self.with(|pool| index.refresh(pool, &self.epoch, &Silent))?;
-        Ok(index.each(prefix, start, see)?)
-    }
-
-    /// As [`Gate::each`], by what the index knew at the last call.
-    pub(crate) fn each_known(
-        &self,
-        prefix: &str,
-        start: Option<&str>,
-        see: impl FnMut(Listed) -> Result<bool, PoolError>,
-    ) -> Result<()> {
-        let index = locked(&self.index);
+        if fresh {
+            self.with(|pool| index.refresh(pool, &self.epoch, &Silent))?;
+        }
         Ok(index.each(prefix, start, see)?)
     }
 
     pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>> {
         let mut names = Vec::new();
-        self.each(prefix, None, |listed| {
+        self.each((prefix, None, true), |listed| {
             names.push(listed.name);
             Ok(true)
         })?;

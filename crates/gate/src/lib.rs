@@ -20,6 +20,7 @@ mod record;
 mod digest;
 mod times;
 mod request;
+mod version2;
 mod signature;
 mod payload;
 mod xml;
@@ -38,6 +39,8 @@ mod cors;
 mod sweep;
 mod calls;
 mod server;
+#[cfg(feature = "hostile")]
+pub mod hostile;
 
 pub use access::{ANY_BUCKET, AccessKey, Right, Secret};
 pub use bucket::Bucket;

@@ -12,6 +12,9 @@ const MAX_RULES: usize = 1000;
 /// Objects that are looked at together.
 const TOGETHER: usize = 1000;
 
+/// A bucket by name and record.
+type Of<'a> = (&'a str, &'a BucketRecord);
+
 /// The time from which on an object is expired.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Due {
@@ -211,26 +214,20 @@ impl Gate {
             };
             let Some(document) = at.settings.get("lifecycle") else { continue };
             let (rules, _) = parse(document)?;
-            gone += self.expire_objects(&bucket.name, &at, &rules, now_ms)?;
+            gone += self.expire_objects((&bucket.name, &at), &rules, now_ms)?;
             for rule in rules.iter().filter(|rule| rule.abort_ms.is_some()) {
-                gone += self.abort_uploads(&bucket.name, &at, rule, now_ms)?;
+                gone += self.abort_uploads((&bucket.name, &at), rule, now_ms)?;
             }
         }
         Ok(gone)
     }
 
-    fn expire_objects(
-        &self,
-        bucket: &str,
-        at: &BucketRecord,
-        rules: &[Rule],
-        now_ms: u64,
-    ) -> Result<usize> {
+    fn expire_objects(&self, (bucket, at): Of<'_>, rules: &[Rule], now_ms: u64) -> Result<usize> {
         let root = names::records(&at.id);
         let (mut gone, mut start) = (0, root.clone());
         loop {
             let mut names = Vec::new();
-            self.each(&root, Some(&start), |listed| {
+            self.each((&root, Some(&start), true), |listed| {
                 names.push(listed.name);
                 Ok(names.len() < TOGETHER)
             })?;
@@ -293,13 +290,7 @@ impl Gate {
         Ok(gone)
     }
 
-    fn abort_uploads(
-        &self,
-        bucket: &str,
-        at: &BucketRecord,
-        rule: &Rule,
-        now_ms: u64,
-    ) -> Result<usize> {
+    fn abort_uploads(&self, (bucket, at): Of<'_>, rule: &Rule, now_ms: u64) -> Result<usize> {
         let Some(age) = rule.abort_ms else { return Ok(0) };
         let mut gone = 0;
         for (key, id, upload) in self.uploads(at, &rule.prefix)? {

@@ -200,10 +200,7 @@ impl Gate {
                     }
                 }
             };
-            match std::mem::take(&mut fresh) {
-                true => self.each(&prefix, Some(&start), see)?,
-                false => self.each_known(&prefix, Some(&start), see)?,
-            }
+            self.each((&prefix, Some(&start), std::mem::take(&mut fresh)), see)?;
             match jump {
                 Some(next) => start = next,
                 None => return Ok((found, more.then_some(last))),

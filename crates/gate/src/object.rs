@@ -11,7 +11,7 @@ use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, Seen, fresh_id, now_ms};
 use crate::names;
 use crate::payload::{Announced, Payload};
-use crate::record::{BucketRecord, ObjectRecord, PartRecord};
+use crate::record::{At, BucketRecord, ObjectRecord, PartRecord};
 
 /// Bytes of a copy that are taken at a time.
 const COPY_BLOCK: usize = 128 << 10;
@@ -112,8 +112,7 @@ impl Gate {
     /// Errors: [`PoolError::NoObject`] where it was replaced meanwhile; as the pool's reads.
     pub(crate) fn read_object(
         &self,
-        at: &BucketRecord,
-        key: &str,
+        (at, key): At<'_>,
         seen: &Seen<ObjectRecord>,
         range: Range<u64>,
         out: &mut dyn Write,
@@ -139,7 +138,7 @@ impl Gate {
     /// Reads an object while `act` takes its data; `kind` names a checksum to compute.
     pub(crate) fn while_reading<T>(
         &self,
-        (at, key): (&BucketRecord, &str),
+        at: At<'_>,
         seen: &Seen<ObjectRecord>,
         range: Range<u64>,
         kind: Option<Kind>,
@@ -148,8 +147,7 @@ impl Gate {
         let length = range.end - range.start;
         let (from, mut to) = io::pipe().map_err(|source| PoolError::Input { source })?;
         std::thread::scope(|scope| {
-            let reading =
-                scope.spawn(move || self.read_object(at, key, seen, range, &mut to).err());
+            let reading = scope.spawn(move || self.read_object(at, seen, range, &mut to).err());
             let mut from = BufReader::with_capacity(COPY_BLOCK, from);
             let end = act(&mut Payload::new(&mut from, Announced::plain(length), None, kind));
             drop(from);

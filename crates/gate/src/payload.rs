@@ -17,6 +17,8 @@ use crate::{request::Request, signature::Signer};
 
 /// Most bytes of a line between chunks.
 const MAX_LINE: usize = 4096;
+/// Digits of a signature.
+const SIGNATURE: usize = 64;
 /// Least bytes of a chunk that is not the last one.
 const MIN_CHUNK: u64 = 8192;
 const SMALL_CHUNK: &str = "Only the last chunk is allowed to have a size less than 8192 bytes";
@@ -25,6 +27,7 @@ const MAX_TRAILERS: usize = 16;
 /// Least bytes that a client sends in some time while others wait for memory.
 const LEAST: u64 = 1 << 20;
 const MAX_WAIT: Duration = Duration::from_secs(60);
+const UNENDED: &str = "a chunk does not end where it should";
 const OTHER_LENGTH: &str =
     "You did not provide the number of bytes specified by the Content-Length HTTP header";
 /// Said where there are several checksums.
@@ -223,6 +226,11 @@ impl<'a> Payload<'a> {
         self.announced.kind()
     }
 
+    /// Makes a checksum for the record where the client named another one.
+    pub(crate) fn keep(&mut self, kind: Kind) {
+        self.digests.keep(kind);
+    }
+
     /// Returns how many bytes it has.
     pub(crate) fn length(&self) -> u64 {
         self.announced.length
@@ -266,7 +274,12 @@ impl<'a> Payload<'a> {
             }
             self.last = Some((self.last.map_or(1, |(number, _)| number + 1), chunk.left));
             if chunk.left > self.announced.length - self.got {
-                return Code::IncompleteBody.err(OTHER_LENGTH);
+                // One that is cut short is the first error of the two.
+                let _ = io::copy(&mut (&mut *self.raw).take(chunk.left), &mut io::sink());
+                return match self.line()?.is_empty() {
+                    true => Code::IncompleteBody.err(OTHER_LENGTH),
+                    false => Err(incomplete(UNENDED)),
+                };
             }
             self.chunk = Some(chunk);
         }
@@ -282,7 +295,7 @@ impl<'a> Payload<'a> {
             } else {
                 self.check_chunk(chunk)?;
                 if !self.line()?.is_empty() {
-                    return Err(incomplete("a chunk does not end where it should"));
+                    return Err(incomplete(UNENDED));
                 }
             }
         }
@@ -312,7 +325,7 @@ impl<'a> Payload<'a> {
         let mut line = Vec::new();
         let mut raw = (&mut *self.raw).take(MAX_LINE as u64);
         raw.read_until(b'\n', &mut line).map_err(|error| incomplete(&error.to_string()))?;
-        let text = line.strip_suffix(b"\r\n").or(line.strip_suffix(b"\n"));
+        let text = line.strip_suffix(b"\r\n").filter(|text| !text.contains(&b'\r'));
         let text = text.ok_or_else(|| incomplete("a line of its framing is cut off"))?;
         String::from_utf8(text.to_vec()).map_err(|_| incomplete("a line of its framing is no text"))
     }
@@ -324,6 +337,9 @@ impl<'a> Payload<'a> {
         let left = size.and_then(|size| u64::from_str_radix(size, 16).ok());
         let left = left.ok_or_else(|| incomplete("a chunk has no length"))?;
         let signature = rest.trim().strip_prefix("chunk-signature=").unwrap_or("").to_owned();
+        if self.signer.is_some() && signature.len() != SIGNATURE {
+            return Err(incomplete("a chunk has no signature"));
+        }
         Ok(Chunk { left, signature, sha256: Sha256::new() })
     }
 
@@ -340,7 +356,7 @@ impl<'a> Payload<'a> {
         for _ in 0..MAX_TRAILERS {
             // Some clients leave out the empty line at the end.
             let line = match self.raw.fill_buf().map(<[u8]>::is_empty) {
-                Ok(true) => String::new(),
+                Ok(true) if !self.announced.trailed => String::new(),
                 _ => self.line()?,
             };
             if line.is_empty() {
@@ -348,9 +364,12 @@ impl<'a> Payload<'a> {
             }
             let (name, value) = line.split_once(':').unwrap_or((&line, ""));
             let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
-            if name == "x-amz-trailer-signature" {
+            if name == "x-amz-trailer-signature" && value.len() == SIGNATURE {
                 signature = Some(value.to_owned());
                 continue;
+            }
+            if self.signer.is_some() && !lines.is_empty() {
+                return Err(incomplete("the lines behind it are not signed"));
             }
             lines += &format!("{name}:{value}\n");
             match &mut self.announced.checksum {
@@ -442,20 +461,17 @@ impl Read for Payload<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::tests::request;
 
     const SIGNED: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD";
     const TRAILER: &str = "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER";
     const UNSIGNED: &str = "STREAMING-UNSIGNED-PAYLOAD-TRAILER";
 
     fn announced(claim: &str, length: usize, headers: &[(&str, &str)]) -> Result<Announced> {
-        let mut builder = http::Request::builder().method("PUT").uri("/b/k");
-        builder = builder.header("x-amz-decoded-content-length", length.to_string());
-        builder = builder.header("content-length", length.to_string());
-        for (name, value) in headers {
-            builder = builder.header(*name, *value);
-        }
-        let head = builder.body(()).unwrap().into_parts().0;
-        let req = Request::new(&head).unwrap();
+        let length = length.to_string();
+        let lengths =
+            ["x-amz-decoded-content-length", "content-length"].map(|name| (name, &length[..]));
+        let req = request("PUT", "/b/k", &[&lengths[..], headers].concat());
         Announced::of(&req, claim)?.with_checksum(&req)
     }
 

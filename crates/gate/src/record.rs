@@ -178,6 +178,9 @@ pub(crate) enum Versioning {
     Suspended,
 }
 
+/// The record of a bucket, and the key of an object.
+pub(crate) type At<'a> = (&'a BucketRecord, &'a str);
+
 impl BucketRecord {
     /// Returns how the bucket keeps versions.
     pub(crate) fn versioning(&self) -> Versioning {

@@ -112,8 +112,16 @@ pub(crate) fn encoded(text: &str, keep_slash: bool) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request {
+        let mut builder = http::Request::builder().method(method).uri(uri);
+        for (name, value) in headers {
+            builder = builder.header(*name, *value);
+        }
+        Request::new(&builder.body(()).unwrap().into_parts().0).unwrap()
+    }
 
     #[test]
     fn text_is_encoded_and_decoded() {

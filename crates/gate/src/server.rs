@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_secs(15);
 /// Interval at which data that no record names is looked for.
 const SWEEP: Duration = Duration::from_secs(3600);
 
-/// Limits of a server.
+/// Limits of a server, and the signatures that it accepts.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Most connections; more wait to be accepted.
@@ -51,6 +51,10 @@ pub struct Limits {
     pub idle: Duration,
     /// Time for requests to end when the server does.
     pub grace: Duration,
+    /// The region that signatures are for; without one, any.
+    pub region: Option<String>,
+    /// Signatures of version 2 are good, too.
+    pub version2: bool,
 }
 
 impl Default for Limits {
@@ -60,6 +64,8 @@ impl Default for Limits {
             requests: 64,
             idle: Duration::from_secs(60),
             grace: Duration::from_secs(30),
+            region: None,
+            version2: false,
         }
     }
 }
@@ -401,7 +407,9 @@ fn call(
     id: &str,
 ) -> Result<Reply> {
     let find = |key: &str| shared.key(key);
-    let mut call = authenticated(&shared.gate, req, find, now_ms(), &mut inbox)?;
+    let limits = &shared.limits;
+    let from = (&*shared.gate, limits.region.as_deref(), limits.version2);
+    let mut call = authenticated(from, req, find, now_ms(), &mut inbox)?;
     match call.run(&mut outbox)? {
         Answer::Reply(reply) => Ok(reply),
         Answer::Sent(end) => {

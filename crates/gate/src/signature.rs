@@ -6,11 +6,14 @@ use sha2::Sha256;
 use crate::digest::{hex, sha256_hex, unhex};
 use crate::error::{Code, GateError, Result};
 use crate::request::{Request, encoded};
-use crate::times;
+use crate::{times, version2};
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// SHA-256 of nothing.
 pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+/// The key of all of AWS's published examples.
+#[cfg(any(test, feature = "hostile"))]
+pub(crate) const EXAMPLE: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
 /// Seconds that the clocks of client and server may differ.
 const MAX_SKEW: u64 = 15 * 60;
 const PAYLOADS: &str = "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, \
@@ -36,6 +39,8 @@ pub(crate) struct Claim {
     expires: Option<u64>,
     /// The claim about the payload.
     pub payload: String,
+    /// It is one of version 2.
+    old: bool,
 }
 
 fn malformed(why: &str) -> GateError {
@@ -43,32 +48,64 @@ fn malformed(why: &str) -> GateError {
     Code::AuthorizationHeaderMalformed.error(why)
 }
 
-fn version2() -> GateError {
+fn unsupported() -> GateError {
     let why = "The authorization mechanism you have provided is not supported. Please use \
                AWS4-HMAC-SHA256.";
     Code::InvalidRequest.error(why)
 }
 
+/// The time of a request, as signatures have it.
+fn time_of(req: &Request) -> Result<String> {
+    let time = req.header("x-amz-date").or(req.header("date")).unwrap_or_default();
+    match (times::parse_basic(time), times::parse_http(time)) {
+        (None, Some(seconds)) => Ok(times::basic(seconds)),
+        (None, None) => {
+            Code::AccessDenied.err("AWS authentication requires a valid Date or x-amz-date header.")
+        }
+        _ => Ok(time.to_owned()),
+    }
+}
+
 impl Claim {
-    /// Reads the signature of a request; `None`: it carries none.
-    /// Errors: it is malformed, or of another algorithm.
-    pub(crate) fn of(req: &Request) -> Result<Option<Claim>> {
-        if let Some(header) = req.header("authorization") {
-            return Claim::of_header(req, header).map(Some);
-        }
-        if req.word("X-Amz-Algorithm").is_some() || req.word("X-Amz-Signature").is_some() {
-            return Claim::of_query(req).map(Some);
-        }
-        match req.word("AWSAccessKeyId") {
-            Some(_) => Err(version2()),
-            None => Ok(None),
+    /// Reads the signature of a request, which may be of version 2 where that is permitted, and is
+    /// for `only` this region; `None`: it carries none.
+    /// Errors: it is malformed, or of another algorithm or region.
+    pub(crate) fn of(req: &Request, version2: bool, only: Option<&str>) -> Result<Option<Claim>> {
+        let (header, claim) = (req.header("authorization"), Claim::of_version2(req)?);
+        match (header, claim) {
+            (_, Some(claim)) if version2 => Ok(Some(claim)),
+            (_, Some(_)) => Err(unsupported()),
+            (Some(header), _) => Claim::of_header(req, header, only).map(Some),
+            _ if req.word("X-Amz-Algorithm").or(req.word("X-Amz-Signature")).is_some() => {
+                Claim::of_query(req, only).map(Some)
+            }
+            _ => Ok(None),
         }
     }
 
-    fn of_header(req: &Request, header: &str) -> Result<Claim> {
-        if header.starts_with("AWS ") {
-            return Err(version2());
-        }
+    fn of_version2(req: &Request) -> Result<Option<Claim>> {
+        let header = req.headers.get("authorization").map(|header| header.to_str().unwrap_or(""));
+        let (key_id, signature, time, expires) = match (header, req.word("AWSAccessKeyId")) {
+            (Some(header), _) => {
+                let Some(words) = header.strip_prefix("AWS ") else { return Ok(None) };
+                let (id, signature) = words.split_once(':').unwrap_or((words, ""));
+                (id, signature, time_of(req)?, None)
+            }
+            (None, Some(id)) => {
+                // It expires at a time, not some time after another.
+                let expires = req.word("Expires").and_then(|seconds| seconds.parse().ok());
+                let signature = req.word("Signature").unwrap_or_default();
+                (id, signature, times::basic(0), Some(expires.unwrap_or(0)))
+            }
+            (None, None) => return Ok(None),
+        };
+        let (key_id, signature) = (key_id.to_owned(), signature.to_owned());
+        let (payload, old, scope) = ("UNSIGNED-PAYLOAD".to_owned(), true, String::new());
+        let claim = Claim { key_id, scope, signed: vec![], signature, time, expires, payload, old };
+        Ok(Some(claim))
+    }
+
+    fn of_header(req: &Request, header: &str, only: Option<&str>) -> Result<Claim> {
         let words = header.strip_prefix(ALGORITHM).filter(|words| words.starts_with([' ', ',']));
         let words = words.ok_or_else(|| {
             let (why, value) = match header.split_once(' ') {
@@ -97,15 +134,7 @@ impl Claim {
             let found = words.iter().find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
             found.ok_or_else(|| malformed(&format!("missing {name}.")))
         };
-        let time = req.header("x-amz-date").or(req.header("date")).unwrap_or_default();
-        let time = match (times::parse_basic(time), times::parse_http(time)) {
-            (None, Some(seconds)) => times::basic(seconds),
-            (None, None) => {
-                return Code::AccessDenied
-                    .err("AWS authentication requires a valid Date or x-amz-date header.");
-            }
-            _ => time.to_owned(),
-        };
+        let time = time_of(req)?;
         let payload = req
             .header("x-amz-content-sha256")
             .ok_or_else(|| Code::InvalidRequest.error("x-amz-content-sha256: it is not there"))?;
@@ -123,20 +152,22 @@ impl Claim {
             time,
             ..Claim::default()
         }
-        .with_credential(field("Credential")?, malformed)
+        .with_credential(field("Credential")?, only, malformed)
     }
 
-    fn of_query(req: &Request) -> Result<Claim> {
+    fn of_query(req: &Request, only: Option<&str>) -> Result<Claim> {
         let wrong = |why: &str| Code::AuthorizationQueryParametersError.error(why);
         let missing = "Query-string authentication version 4 requires the X-Amz-Algorithm, \
                        X-Amz-Credential, X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and \
                        X-Amz-Expires parameters.";
         let word = |name: &str| req.word(name).ok_or_else(|| wrong(missing));
-        if word("X-Amz-Algorithm")? != ALGORITHM {
-            return Err(wrong(
-                "X-Amz-Algorithm only supports \"AWS4-HMAC-SHA256 and \
-                AWS4-ECDSA-P256-SHA256\"",
-            ));
+        let more = match word("X-Amz-Algorithm")? {
+            ALGORITHM => None,
+            "AWS4-ECDSA-P256-SHA256" => Some(""),
+            _ => Some(" and AWS4-ECDSA-P256-SHA256"),
+        };
+        if let Some(more) = more {
+            return Err(wrong(&format!("X-Amz-Algorithm only supports \"{ALGORITHM}{more}\"")));
         }
         let expires = match word("X-Amz-Expires")?.parse::<i64>() {
             Ok(..=0) => return Err(wrong("X-Amz-Expires must be non-negative")),
@@ -158,7 +189,7 @@ impl Claim {
             expires: Some(expires),
             ..Claim::default()
         }
-        .with_credential(word("X-Amz-Credential")?, |why| {
+        .with_credential(word("X-Amz-Credential")?, only, |why| {
             match why.starts_with("Invalid") {
                 true => wrong(why),
                 false => wrong(&format!("Error parsing the X-Amz-Credential parameter; {why}")),
@@ -166,7 +197,12 @@ impl Claim {
         })
     }
 
-    fn with_credential(self, credential: &str, wrong: impl Fn(&str) -> GateError) -> Result<Claim> {
+    fn with_credential(
+        self,
+        credential: &str,
+        only: Option<&str>,
+        wrong: impl Fn(&str) -> GateError,
+    ) -> Result<Claim> {
         // Ids of keys have no slashes.
         let words: Vec<&str> = credential.split('/').collect();
         let [key_id, date, region, service, terminal] = words[..] else {
@@ -179,6 +215,10 @@ impl Claim {
             self.time.get(..8).unwrap_or_default(),
             times::parse_basic(&format!("{date}T000000Z")),
         );
+        if let Some(only) = only.filter(|only| *only != region) {
+            let why = format!("the region \"{region}\" is wrong; expecting \"{only}\"");
+            return Err(wrong(&why).with("Region", only));
+        }
         let why = match (service, terminal) {
             ("s3", "aws4_request") if is_day.is_none() => format!(
                 "incorrect date format \"{date}\". This date in the credential must be in the \
@@ -221,6 +261,12 @@ impl Claim {
                     .err("the clocks of client and server differ by more than 15 minutes");
             }
             _ => {}
+        }
+        if self.old {
+            return match version2::is_signed(req, secret, &self.signature) {
+                true => Ok(Signer::new(secret, &self.scope, &self.time)),
+                false => Err(other_signature()),
+            };
         }
         if !self.signed.iter().any(|name| name == "host") {
             return Err(denied("the header host is not signed"));
@@ -271,6 +317,11 @@ impl Claim {
     }
 }
 
+fn other_signature() -> GateError {
+    let why = "the signature is not the one of this request and the key's secret";
+    Code::SignatureDoesNotMatch.error(why)
+}
+
 /// Signs with the key of a day; each chunk's signature depends on the one before.
 #[derive(Clone)]
 pub(crate) struct Signer {
@@ -305,10 +356,7 @@ impl Signer {
     /// Compares in a time that does not depend on where the two differ.
     fn check(&self, text: &str, signature: &str) -> Result<()> {
         let given = unhex(signature).unwrap_or_default();
-        mac(&self.key, text.as_bytes()).verify_slice(&given).map_err(|_| {
-            let why = "the signature is not the one of this request and the key's secret";
-            Code::SignatureDoesNotMatch.error(why)
-        })
+        mac(&self.key, text.as_bytes()).verify_slice(&given).map_err(|_| other_signature())
     }
 
     /// Checks the signature of a chunk, of which this is the SHA-256.
@@ -337,10 +385,10 @@ impl Signer {
         self.check(&text, signature)
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "hostile"))]
     pub(crate) fn example(last: &str) -> Signer {
         let scope = "20130524/us-east-1/s3/aws4_request";
-        let signer = Signer::new(tests::SECRET, scope, "20130524T000000Z");
+        let signer = Signer::new(EXAMPLE, scope, "20130524T000000Z");
         Signer { last: last.to_owned(), ..signer }
     }
 }
@@ -348,18 +396,9 @@ impl Signer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::tests::request;
 
-    /// The key of all of AWS's published examples.
-    pub(super) const SECRET: &str = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";
     const NOW: u64 = 1_369_353_600;
-
-    fn request(method: &str, uri: &str, headers: &[(&str, &str)]) -> Request {
-        let mut builder = http::Request::builder().method(method).uri(uri);
-        for (name, value) in headers {
-            builder = builder.header(*name, *value);
-        }
-        Request::new(&builder.body(()).unwrap().into_parts().0).unwrap()
-    }
 
     fn signed(line: &str, names: &str, signature: &str, more: &[(&str, &str)]) -> Request {
         let (method, uri) = line.split_once(' ').unwrap();
@@ -377,9 +416,9 @@ mod tests {
     }
 
     fn check(req: &Request, now: u64) -> Result<Signer> {
-        let claim = Claim::of(req)?.unwrap();
+        let claim = Claim::of(req, false, None)?.unwrap();
         assert_eq!(claim.key_id, "AKIAIOSFODNN7EXAMPLE");
-        claim.verify(req, SECRET, now)
+        claim.verify(req, EXAMPLE, now)
     }
 
     #[test]
@@ -459,9 +498,9 @@ mod tests {
                 ("x-amz-date", "20130524T000000Z"),
                 ("x-amz-content-sha256", EMPTY),
             ];
-            assert!(Claim::of(&request("GET", "/", &headers)).is_err(), "{header}");
+            assert!(Claim::of(&request("GET", "/", &headers), false, None).is_err(), "{header}");
         }
-        assert!(Claim::of(&request("GET", "/", &[])).unwrap().is_none());
-        assert!(Claim::of(&request("GET", "/?X-Amz-Signature=1", &[])).is_err());
+        assert!(Claim::of(&request("GET", "/", &[]), false, None).unwrap().is_none());
+        assert!(Claim::of(&request("GET", "/?X-Amz-Signature=1", &[]), false, None).is_err());
     }
 }

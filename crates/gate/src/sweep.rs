@@ -57,7 +57,7 @@ impl Gate {
     /// Names with a prefix that are old enough, from one on.
     fn old(&self, prefix: &str, start: &str, now_ms: u64) -> Result<Vec<String>> {
         let mut old = Vec::new();
-        self.each(prefix, Some(start), |listed| {
+        self.each((prefix, Some(start), true), |listed| {
             if listed.created_ms.saturating_add(AGE_MS) < now_ms {
                 old.push(listed.name);
             }

@@ -20,8 +20,9 @@ pub(crate) fn http(ms: u64) -> String {
 
 /// Seconds since 1970 of a header's time.
 pub(crate) fn parse_http(text: &str) -> Option<u64> {
-    let time = strtime::parse("%a, %d %b %Y %H:%M:%S GMT", text).ok()?.to_datetime().ok()?;
-    seconds(time)
+    // The day of the week says nothing more.
+    let (_, text) = text.split_once(", ")?;
+    seconds(strtime::parse("%d %b %Y %H:%M:%S GMT", text).ok()?.to_datetime().ok()?)
 }
 
 /// Milliseconds since 1970 of a document's time.

@@ -10,7 +10,7 @@
 use crate::error::{Code, GateError, Result};
 use crate::gate::{Gate, RETRIES, Seen, Written, contended, fresh, fresh_id, now_ms};
 use crate::object::{Conditions, data_names};
-use crate::record::{BucketRecord, NULL, ObjectRecord, UploadRecord, Versioning};
+use crate::record::{At, BucketRecord, NULL, ObjectRecord, UploadRecord, Versioning};
 use crate::{lock, names};
 
 /// Most versions of one object.
@@ -74,9 +74,9 @@ fn visible(seen: Option<&Seen<ObjectRecord>>) -> Option<&ObjectRecord> {
 impl Gate {
     /// Finds an object: the version in force.
     /// Errors: [`Code::NoSuchKey`], [`Code::NoSuchBucket`]; the pool's errors.
-    pub(crate) fn object(&self, at: &BucketRecord, key: &str) -> Result<Seen<ObjectRecord>> {
+    pub(crate) fn object(&self, at: At<'_>) -> Result<Seen<ObjectRecord>> {
         let none = || Code::NoSuchKey.error("object: there is none of this key");
-        let seen = self.see_object(at, key)?.ok_or_else(none)?;
+        let seen = self.see_object(at)?.ok_or_else(none)?;
         match seen.record.marker {
             true => Err(GateError { marker: Some(seen.record.id().to_owned()), ..none() }),
             false => Ok(seen),
@@ -84,11 +84,7 @@ impl Gate {
     }
 
     /// Finds the record in force, which may be a delete marker.
-    pub(crate) fn see_object(
-        &self,
-        at: &BucketRecord,
-        key: &str,
-    ) -> Result<Option<Seen<ObjectRecord>>> {
+    pub(crate) fn see_object(&self, (at, key): At<'_>) -> Result<Option<Seen<ObjectRecord>>> {
         names::check_key(key)?;
         self.see(&names::record(&at.id, key))
     }
@@ -97,15 +93,14 @@ impl Gate {
     /// Errors: [`Code::NoSuchKey`], [`Code::NoSuchVersion`]; the pool's errors.
     pub(crate) fn version(
         &self,
-        at: &BucketRecord,
-        key: &str,
+        (at, key): At<'_>,
         id: Option<&str>,
     ) -> Result<(String, Seen<ObjectRecord>)> {
         let Some(id) = id else {
-            return Ok((names::record(&at.id, key), self.object(at, key)?));
+            return Ok((names::record(&at.id, key), self.object((at, key))?));
         };
         for _ in 0..RETRIES {
-            let seen = self.see_object(at, key)?.ok_or_else(no_version)?;
+            let seen = self.see_object((at, key))?.ok_or_else(no_version)?;
             if seen.record.id() == id {
                 return Ok((names::record(&at.id, key), seen));
             }
@@ -120,13 +115,8 @@ impl Gate {
     }
 
     /// As [`Gate::version`], but a delete marker is an error.
-    pub(crate) fn there(
-        &self,
-        at: &BucketRecord,
-        key: &str,
-        id: Option<&str>,
-    ) -> Result<Seen<ObjectRecord>> {
-        let seen = self.version(at, key, id)?.1;
+    pub(crate) fn there(&self, at: At<'_>, id: Option<&str>) -> Result<Seen<ObjectRecord>> {
+        let seen = self.version(at, id)?.1;
         match seen.record.marker {
             true => Err(is_a_marker(&seen.record)),
             false => Ok(seen),
@@ -141,7 +131,7 @@ impl Gate {
     ) -> Result<T> {
         let name = names::record(&known.id, key);
         for _ in 0..RETRIES {
-            let seen = self.see_object(known, key)?;
+            let seen = self.see_object((known, key))?;
             let had = seen.as_ref().is_some_and(|seen| seen.record.version.is_some());
             // Versioning may have been changed since the request began.
             let now = match had || known.versioning() != Versioning::Never {
@@ -199,7 +189,7 @@ impl Gate {
     /// one its history.
     fn succeed(
         &self,
-        (at, key): (&BucketRecord, &str),
+        (at, key): At<'_>,
         seen: Option<&Seen<ObjectRecord>>,
         record: &mut ObjectRecord,
     ) -> Result<Turn> {
@@ -305,11 +295,7 @@ impl Gate {
     }
 
     /// Removes the object in force, or puts a delete marker over it.
-    fn marked(
-        &self,
-        (at, key): (&BucketRecord, &str),
-        seen: Option<&Seen<ObjectRecord>>,
-    ) -> Turned<Deleted> {
+    fn marked(&self, (at, key): At<'_>, seen: Option<&Seen<ObjectRecord>>) -> Turned<Deleted> {
         if at.versioning() == Versioning::Never {
             let gone = seen.map(|seen| data_names(&at.id, key, &seen.record)).unwrap_or_default();
             return Ok((Some(Turn { gone, ..Turn::default() }), Deleted::default()));
@@ -374,14 +360,13 @@ impl Gate {
     /// Errors: as [`Gate::version`]; those of `change`.
     pub(crate) fn amend(
         &self,
-        at: &BucketRecord,
-        key: &str,
+        (at, key): At<'_>,
         id: Option<&str>,
         change: impl Fn(&mut ObjectRecord) -> Result<()>,
     ) -> Result<ObjectRecord> {
         let own = names::record(&at.id, key);
         for _ in 0..RETRIES {
-            let (name, mut seen) = self.version(at, key, id)?;
+            let (name, mut seen) = self.version((at, key), id)?;
             if seen.record.marker {
                 return Err(is_a_marker(&seen.record));
             }
@@ -393,7 +378,7 @@ impl Gate {
             }
             // It counts only if no deletion before it read the version as it was: those replace
             // the object's record over one that is not there any more.
-            let Some(top) = self.see_object(at, key)? else { continue };
+            let Some(top) = self.see_object((at, key))? else { continue };
             let listed = top.record.history.iter().any(|word| name.ends_with(word.as_str()));
             let run = run_of(&top.record);
             if listed

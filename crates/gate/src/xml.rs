@@ -39,6 +39,11 @@ impl Writer {
         self
     }
 
+    /// Adds a text to the element that is open.
+    pub(crate) fn inside(&mut self, text: &str) {
+        self.text += &escaped(text);
+    }
+
     /// Adds an element with a number or the like.
     pub(crate) fn show(&mut self, name: &str, value: impl std::fmt::Display) -> &mut Writer {
         self.text(name, value.to_string())

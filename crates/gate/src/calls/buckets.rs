@@ -13,8 +13,6 @@ use crate::{
 const MAX_DELETED: usize = 1000;
 /// Most buckets of a page.
 const MAX_BUCKETS: u32 = 10_000;
-/// The region that clients are told: it means nothing here.
-const REGION: &str = "us-east-1";
 
 impl Call<'_> {
     pub(super) fn list_buckets(&mut self) -> Result<Reply> {
@@ -26,7 +24,8 @@ impl Call<'_> {
         let (prefix, token) = (word("prefix"), word("continuation-token"));
         let mut buckets = self.gate.buckets()?;
         buckets.retain(|bucket| {
-            let mine = bucket.owner == self.key.id || self.key.may(&bucket.name, Right::Read);
+            let owned = !bucket.owner.is_empty() && bucket.owner == self.key.id;
+            let mine = owned || self.key.may(&bucket.name, Right::Read);
             mine && bucket.name.starts_with(prefix) && bucket.name.as_str() > token
         });
         let next = (buckets.len() > most as usize).then(|| buckets[most as usize - 1].name.clone());
@@ -36,7 +35,7 @@ impl Call<'_> {
         document.within("Buckets", |list| {
             for bucket in &buckets {
                 let made = ("CreationDate", &times::iso(bucket.created_ms)[..]);
-                list.row("Bucket", [("Name", &bucket.name), made, ("BucketRegion", REGION)]);
+                list.row("Bucket", [("Name", &bucket.name), made, ("BucketRegion", self.region)]);
             }
         });
         document.maybe("Prefix", Some(prefix).filter(|prefix| !prefix.is_empty()));
@@ -46,7 +45,7 @@ impl Call<'_> {
 
     pub(super) fn head_bucket(&mut self, bucket: &str) -> Result<Reply> {
         self.need_read(bucket, None)?;
-        Ok(Reply::new(200).with("x-amz-bucket-region", REGION))
+        Ok(Reply::new(200).with("x-amz-bucket-region", self.region))
     }
 
     pub(super) fn create_bucket(&mut self, bucket: &str) -> Result<Reply> {
@@ -80,8 +79,8 @@ impl Call<'_> {
         let request = self.document("Delete", true)?;
         let (quiet, bypass) = (request.child("Quiet") == Some("true"), self.bypasses(bucket)?);
         let objects: Vec<_> = request.all("Object").collect();
-        if objects.is_empty() || objects.len() > MAX_DELETED {
-            return Code::MalformedXML.err("document: it names no object, or more than 1000");
+        if objects.len() > MAX_DELETED {
+            return Code::MalformedXML.err("document: it names more than 1000 objects");
         }
         let mut document = Writer::new("DeleteResult");
         for object in objects {

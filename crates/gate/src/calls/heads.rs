@@ -130,6 +130,8 @@ pub(super) fn range_of(header: Option<&str>, size: u64) -> Result<Option<Range<u
     let Some((first, last)) = spec.split_once('-') else { return Ok(None) };
     let range = match (first, last) {
         ("", last) => match number(last) {
+            // The end of an object without bytes is the whole of it.
+            Some(1..) if size == 0 => return Ok(None),
             Some(last) => size.saturating_sub(last)..size,
             None => return Ok(None),
         },
@@ -209,9 +211,12 @@ pub(super) fn answer(req: &Request, record: &ObjectRecord, wanted: &Wanted) -> R
     let mut reply = Reply::new(if wanted.partial { 206 } else { 200 })
         .with("accept-ranges", "bytes")
         .with("etag", format!("\"{}\"", record.etag))
-        .with("last-modified", times::http(record.modified_ms));
+        .with("last-modified", times::http(record.modified_ms))
+        .with("x-amz-storage-class", "STANDARD");
     if !record.headers.contains_key("content-type") && req.word("response-content-type").is_none() {
-        reply = reply.with("content-type", "binary/octet-stream");
+        let folder = req.path.ends_with('/');
+        let kind = if folder { "application/x-directory" } else { "binary/octet-stream" };
+        reply = reply.with("content-type", kind);
     }
     for name in KEPT {
         let asked = req.word(&format!("response-{name}")).map(str::to_owned);
@@ -258,6 +263,7 @@ mod tests {
             assert_eq!(of(none).unwrap_err().code, Code::InvalidRange, "{none}");
         }
         assert_eq!(range_of(None, 10).unwrap(), None);
+        assert_eq!(range_of(Some("bytes=-1"), 0).unwrap(), None);
         assert_eq!(first_last(Some("bytes=0-3")), Some((0, 3)));
         for bad in ["bytes=3-1", "bytes=1-", "bytes=-1", "0-3", "bytes=0-3,5-6"] {
             assert_eq!(first_last(Some(bad)), None, "{bad}");

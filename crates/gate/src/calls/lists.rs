@@ -68,6 +68,9 @@ impl Call<'_> {
             _ => word("marker").to_owned(),
         };
         let list = self.list_of(after)?;
+        if word("allow-unordered") == "true" && !list.delimiter.is_empty() {
+            return Code::InvalidArgument.err("allow-unordered: it goes with no delimiter");
+        }
         let page = self.gate.list(&at, &list)?;
         let mut document = Writer::new("ListBucketResult");
         // Clients decode it in the second version only.

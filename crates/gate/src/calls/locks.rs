@@ -70,6 +70,7 @@ impl Call<'_> {
                 let until_ms = until(Some(time)).map_err(|error| match error.code {
                     Code::MalformedXML => {
                         wrong("The retain until date must be provided in ISO 8601 format")
+                            .argument(UNTIL, time)
                     }
                     _ => error,
                 })?;
@@ -99,10 +100,10 @@ impl Call<'_> {
         lock::need(&at)?;
         let id = self.version_id()?.map(str::to_owned);
         match *method {
-            Method::GET => shown(&self.gate.there(&at, key, id.as_deref())?.record, hold),
+            Method::GET => shown(&self.gate.there((&at, key), id.as_deref())?.record, hold),
             Method::PUT if hold => {
                 let on = held(self.document("LegalHold", true)?.child("Status"))?;
-                self.gate.amend(&at, key, id.as_deref(), |record| {
+                self.gate.amend((&at, key), id.as_deref(), |record| {
                     record.hold = Some(on);
                     Ok(())
                 })?;
@@ -119,7 +120,7 @@ impl Call<'_> {
                         Some(Retention { mode, until_ms })
                     }
                 };
-                self.gate.amend(&at, key, id.as_deref(), |record| {
+                self.gate.amend((&at, key), id.as_deref(), |record| {
                     lock::check_change(record.retention.as_ref(), new.as_ref(), now_ms(), bypass)?;
                     record.retention = new;
                     Ok(())

@@ -46,7 +46,7 @@ impl Call<'_> {
         let (bucket, key) = self.req.place();
         let at = self.need_read(bucket, Some(key))?;
         heads::part_number(self.req)?;
-        let seen = self.gate.there(&at, key, self.version_id()?)?;
+        let seen = self.gate.there((&at, key), self.version_id()?)?;
         Ok((at, seen))
     }
 
@@ -86,7 +86,7 @@ impl Call<'_> {
             }
             let mut late =
                 Late { client: Some(&mut *client), head: Some((head, length)), out: None };
-            let end = self.gate.read_object(&at, key, &seen, wanted.range, &mut late);
+            let end = self.gate.read_object((&at, key), &seen, wanted.range, &mut late);
             let begun = late.head.is_none();
             match end {
                 Ok(()) => return Ok(Answer::Sent(Ok(()))),

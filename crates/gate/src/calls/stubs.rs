@@ -3,7 +3,7 @@
 
 use http::Method;
 
-use crate::calls::{Call, not_allowed};
+use crate::calls::{Call, REGION, not_allowed};
 use crate::error::{Code, GateError, Result};
 use crate::{access::Right, reply::Reply, request::Request, xml::Writer};
 
@@ -78,6 +78,11 @@ impl Call<'_> {
                 document.text("IsPublic", "true");
                 Ok(Reply::xml(document))
             }
+            (&Method::GET, "location") if self.region != REGION => {
+                let mut document = Writer::new("LocationConstraint");
+                document.inside(self.region);
+                Ok(Reply::xml(document))
+            }
             (&Method::GET, stub) => state(stub).map(Reply::xml).ok_or_else(|| unset(stub)),
             (&Method::PUT, "acl") => self.set_acl(),
             (&Method::PUT, "ownershipControls") => {
@@ -99,7 +104,7 @@ impl Call<'_> {
         let (bucket, key) = self.req.place();
         let reading = *method == Method::GET || *method == Method::HEAD;
         let at = self.need(bucket, if reading { Right::Read } else { Right::Write })?;
-        self.gate.version(&at, key, self.version_id()?)?;
+        self.gate.version((&at, key), self.version_id()?)?;
         match (method, stub) {
             (&Method::GET, "acl") => Ok(self.acl()),
             (&Method::PUT, "acl") => self.set_acl(),

@@ -81,7 +81,7 @@ impl Call<'_> {
         let tags = match *method {
             Method::GET => {
                 let mut document = Writer::new("Tagging");
-                let record = self.gate.there(&at, key, id.as_deref())?.record;
+                let record = self.gate.there((&at, key), id.as_deref())?.record;
                 document.within("TagSet", |set| {
                     for (key, value) in &record.tags {
                         set.row("Tag", [("Key", key), ("Value", value)]);
@@ -93,7 +93,7 @@ impl Call<'_> {
             Method::DELETE => Tags::new(),
             _ => return Err(not_allowed()),
         };
-        let record = self.gate.amend(&at, key, id.as_deref(), |record| {
+        let record = self.gate.amend((&at, key), id.as_deref(), |record| {
             record.tags.clone_from(&tags);
             Ok(())
         })?;

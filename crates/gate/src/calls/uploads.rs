@@ -7,7 +7,8 @@ use crate::error::{Code, Result};
 use crate::multipart::{Expected, MAX_PARTS, NamedPart, UploadOf};
 use crate::record::{BucketRecord, Checksum, PartRecord, UploadRecord};
 use crate::xml::{Element, Writer};
-use crate::{access::Right, calls::heads::with_checksum, payload::SEVERAL, reply::Reply, times};
+use crate::{access::Right, calls::heads::with_checksum, gate::now_ms, payload::SEVERAL};
+use crate::{reply::Reply, times};
 
 /// Most parts of a page.
 const MAX_PAGE: u32 = 1000;
@@ -96,9 +97,13 @@ impl<'a> Call<'a> {
                 given.map_or("null", Kind::name)
             ));
         }
+        if kind.is_none() {
+            // The object's, since the upload names none.
+            payload.keep(Kind::Crc64Nvme);
+        }
         let part = gate.put_part(of, number, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", part.etag));
-        Ok(with_checksum(reply, part.checksum.as_ref()))
+        Ok(with_checksum(reply, payload.verified().named().as_ref()))
     }
 
     pub(super) fn copy_part(&mut self) -> Result<Reply> {
@@ -123,8 +128,8 @@ impl<'a> Call<'a> {
                 );
             }
         };
-        let kind = upload.checksum_kind.as_deref().and_then(Kind::parse);
-        let kind = kind.unwrap_or(Kind::Crc64Nvme);
+        let declared = upload.checksum_kind.as_deref().and_then(Kind::parse);
+        let kind = declared.unwrap_or(Kind::Crc64Nvme);
         let (gate, from) = (self.gate, (&source.at, source.key.as_str()));
         let part = gate.while_reading(from, &source.seen, range, Some(kind), |body| {
             gate.put_part(of, number, body)
@@ -132,7 +137,7 @@ impl<'a> Call<'a> {
         let mut document = Writer::new("CopyPartResult");
         document.text("ETag", format!("\"{}\"", part.etag));
         document.text("LastModified", times::iso(part.modified_ms));
-        document.checksum(part.checksum.as_ref());
+        document.checksum(part.checksum.as_ref().filter(|_| declared.is_some()));
         Ok(with_source(Reply::xml(document), &source))
     }
 
@@ -149,19 +154,29 @@ impl<'a> Call<'a> {
         document.text("Bucket", of.bucket).text("Key", of.key).text("UploadId", of.id);
         document.show("PartNumberMarker", after).show("MaxParts", most);
         document.show("IsTruncated", more).text("StorageClass", "STANDARD");
+        if upload.checksum_kind.is_none() {
+            document.text("ChecksumAlgorithm", "null").text("ChecksumType", "null");
+        }
         describe_upload(&mut document, &upload);
         if let (true, Some(last)) = (more, parts.last()) {
             document.show("NextPartNumberMarker", last.number);
         }
         for part in &parts {
-            document.within("Part", |one| describe(one, part));
+            document.within("Part", |one| describe(one, part, upload.checksum_kind.is_some()));
         }
         Ok(Reply::xml(document))
     }
 
     pub(super) fn abort_upload(&mut self) -> Result<Reply> {
         let at = self.upload_bucket()?;
-        self.gate.abort(self.upload_of(&at))?;
+        let of = self.upload_of(&at);
+        let time = self.req.header("x-amz-if-match-initiated-time").and_then(times::parse_http);
+        if let Some(time) = time.filter(|time| *time < now_ms() / 1000)
+            && time != self.gate.upload(of)?.record.begun_ms / 1000
+        {
+            return Code::PreconditionFailed.err("upload: it began at another time");
+        }
+        self.gate.abort(of)?;
         Ok(Reply::new(204))
     }
 
@@ -170,7 +185,11 @@ impl<'a> Call<'a> {
         let of = self.upload_of(&at);
         let conditions = heads::conditions(self.req)?;
         let document = self.document("CompleteMultipartUpload", false)?;
-        let named = document.all("Part").map(named_part).collect::<Result<Vec<_>>>()?;
+        let mut named = document.all("Part").map(named_part).collect::<Result<Vec<_>>>()?;
+        // Of a part that is named twice in a row the last counts.
+        named.reverse();
+        named.dedup_by_key(|part| part.number);
+        named.reverse();
         if named.len() > MAX_PARTS as usize {
             return Code::MalformedXML.err("document: it names too many parts");
         }
@@ -213,10 +232,10 @@ pub(super) fn describe_upload(one: &mut Writer, upload: &UploadRecord) {
 }
 
 /// A part among others.
-fn describe(one: &mut Writer, part: &PartRecord) {
+fn describe(one: &mut Writer, part: &PartRecord, summed: bool) {
     one.show("PartNumber", part.number).text("LastModified", times::iso(part.modified_ms));
     one.text("ETag", format!("\"{}\"", part.etag)).show("Size", part.size);
-    one.checksum(part.checksum.as_ref());
+    one.checksum(part.checksum.as_ref().filter(|_| summed));
 }
 
 /// The one checksum that is given; an error names the one that is invalid, or none of several.

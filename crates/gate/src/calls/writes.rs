@@ -55,6 +55,7 @@ impl Call<'_> {
         let mut payload = self.payload(Kind::Crc64Nvme)?;
         let record = gate.put_object((bucket, &at, key), new, &mut payload)?;
         let reply = Reply::new(200).with("etag", format!("\"{}\"", record.etag));
+        let reply = reply.with("x-amz-object-size", record.size.to_string());
         let reply = with_expiry(with_new(reply, &record), &at, key, &record);
         Ok(heads::with_checksum(reply, record.checksum.as_ref()))
     }
@@ -95,7 +96,7 @@ impl Call<'_> {
         })?;
         let at = self.need_read(bucket, Some(key))?;
         let at = self.expected(at, "x-amz-source-expected-bucket-owner")?;
-        let seen = self.gate.version(&at, key, version)?.1;
+        let seen = self.gate.version((&at, key), version)?.1;
         if seen.record.marker {
             return Code::InvalidRequest.err("x-amz-copy-source: it is a delete marker");
         }

@@ -52,6 +52,12 @@ struct S3 {
     /// Address for metrics in Prometheus' format, e.g. 127.0.0.1:9442
     #[arg(long, value_name = "HOST:PORT")]
     metrics: Option<String>,
+    /// Refuse signatures for another region, and tell clients this one [default: any is right]
+    #[arg(long, value_name = "NAME")]
+    region: Option<String>,
+    /// Accept signatures of version 2 as well, as of URLs that aws-cli and boto3 presign by default
+    #[arg(long)]
+    signature_v2: bool,
     /// Serve other machines without encryption: signatures protect requests, but anyone on the way
     /// can read the data
     #[arg(long)]
@@ -79,6 +85,8 @@ impl S3 {
         let limits = Limits {
             connections: self.connections as usize,
             requests: self.requests as usize,
+            region: self.region.clone(),
+            version2: self.signature_v2,
             ..Limits::default()
         };
         let failed =
