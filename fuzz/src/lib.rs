@@ -11,6 +11,7 @@ mod targets {
     pub mod assignment;
     pub mod changes;
     pub mod device;
+    pub mod gate;
     pub mod interface;
     pub mod link;
     pub mod nbd;
@@ -47,7 +48,7 @@ macro_rules! targets {
     };
 }
 
-targets!(assignment changes device interface link nbd pack pool set shard spec volume wire);
+targets!(assignment changes device gate interface link nbd pack pool set shard spec volume wire);
 
 impl Target {
     /// Seeds and kept inputs, with names.

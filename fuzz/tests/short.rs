@@ -49,4 +49,4 @@ macro_rules! targets {
     };
 }
 
-targets!(assignment changes device interface link nbd pack pool set shard spec volume wire);
+targets!(assignment changes device gate interface link nbd pack pool set shard spec volume wire);
