@@ -35,7 +35,7 @@ WIDE = {f"lrc:{code},layout={layout}": int(code.split("+")[2]) + (layout == "uni
 WIDE |= {"lrc:30+6+6,layout=uniform": 7, "lrc:112+8+16,layout=uniform": 17,
          "lrc:180+10+20,layout=uniform": 21}
 WHY = {
-    "advise_cells_within_15pct": "predictions were not compared with the test-bed yet",
+    "advise_cells_within_15pct": "measured by `lab/run advise-blind` against lab/results/blind.json",
     "less_faster_than_clay_below": "predicted on the model of a hard disk; not measured",
 }
 
@@ -231,25 +231,25 @@ def main():
     parser.add_argument("--quick", action="store_true", help="kill 40 recodes, not 500")
     options = parser.parse_args()
     kills = 20 if options.quick else 250
+    blind = Path(__file__).parent / "results" / "advise.json"
+    checked = blind.exists() and json.loads(blind.read_text())["advise_cells_within_15pct"] or None
     kiln = Kiln(options.kiln, Path.cwd())
-    wide = sum(kiln(f"codes {spec} --json")["margin"] == most for spec, most in WIDE.items())
     here, there = (recodes(options.kiln, kills, agents) for agents in (False, True))
     bars = {
         **less(kiln),
-        "wide_codes": wide,
+        "wide_codes": sum(kiln(f"codes {code} --json")["margin"] == m for code, m in WIDE.items()),
         "recode_read_over_bound": there[0]["moved"]["read"] / there[0]["bound"]["read"],
         "recode_client_bytes": sum(there[0]["client"].values()),
         "recode_kills": here[1] + there[1],
         "recode_kills_wrong": here[2] + there[2],
         "degraded_4k_over_healthy": round(degraded(options.kiln, 5 if options.quick else 51), 2),
         "tail_with_slow_node": round(tail(options.kiln, 400 if options.quick else 4000), 2),
-        "advise_cells_within_15pct": None,
+        "advise_cells_within_15pct": checked,
         **played(),
         "why": WHY,
     }
     print(json.dumps(bars))
-    if bars["recode_kills_wrong"] or bars["nines_checks"] != "all":
-        sys.exit(1)
+    sys.exit(bool(bars["recode_kills_wrong"] or bars["nines_checks"] != "all"))
 
 
 if __name__ == "__main__":
