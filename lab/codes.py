@@ -35,7 +35,7 @@ WIDE = {f"lrc:{code},layout={layout}": int(code.split("+")[2]) + (layout == "uni
 WIDE |= {"lrc:30+6+6,layout=uniform": 7, "lrc:112+8+16,layout=uniform": 17,
          "lrc:180+10+20,layout=uniform": 21}
 WHY = {
-    "advise_cells_within_15pct": "measured by `lab/run advise-blind` against lab/results/blind.json",
+    "advise_cells_within_15pct": "lab/run advise-blind measures it against results/blind.json",
     "less_faster_than_clay_below": "predicted on the model of a hard disk; not measured",
 }
 

@@ -29,7 +29,8 @@ NODES, LOST, CHUNK = 12, 32, 4 * MIB
 CODES = ("rs:4+2", "rs:6+3", "clay:4+2", "clay:6+3", "less:6+3", "lrc:4+2+2")
 LINKS = ("15mbit", "40mbit", "100mbit")
 # Reads a second, bytes a second.
-slow.LIMITS = DISKS = {"stream": (4000, 3 * MIB), "seek": (30, 100 * MIB), "fast": (20000, 500 * MIB)}
+DISKS = {"stream": (4000, 3 * MIB), "seek": (30, 100 * MIB), "fast": (20000, 500 * MIB)}
+slow.LIMITS = DISKS
 
 
 def predict(kiln):
