@@ -3,7 +3,7 @@
 use minijinja::{Environment, Error, Value, context, syntax::SyntaxConfig, value::Serde};
 use serde::Serialize;
 
-use crate::print::{INCOMPLETE, count, date, more_losses, one_line, pace, seconds, table};
+use crate::print::{INCOMPLETE, brief, count, date, more_losses, one_line, pace, seconds, table};
 use crate::{lists, sizes, times};
 
 /// The section of a text with this name.
@@ -34,6 +34,13 @@ pub fn environment() -> Environment<'static> {
     texts.add_filter("ranges", |indices: Vec<usize>| lists::show(&indices));
     texts.add_filter("count", |number: u64, one: &str| count(number, one));
     texts.add_filter("seconds", seconds);
+    texts.add_filter("exactly", |seconds: f64| match seconds {
+        0.1.. => format!("{seconds:.3} s"),
+        1e-4.. => format!("{:.3} ms", seconds * 1e3),
+        _ => format!("{:.3} us", seconds * 1e6),
+    });
+    texts.add_filter("plain", |number: f64| number.to_string());
+    texts.add_filter("brief", |name: String| brief(&name));
     texts.add_filter("table", |cells: String| {
         let mut rows = cells.lines().map(|line| line.split('\t'));
         let head: Vec<&str> = rows.next().into_iter().flatten().collect();

@@ -22,7 +22,7 @@ use crate::ShardSet;
 /// More ranges than this are not listed; their bytes are counted.
 const MAX_LISTED: usize = 100_000;
 
-/// Bytes of an object that cannot be had.
+/// Bytes of an object that cannot be recovered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Missing {
     /// Offset of the first of them within the object.

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use kiln_code::{CODES, CodeSpec, Codec};
 use kiln_store::device::{Combine, DeviceModel};
+use minijinja::context;
 
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
@@ -157,7 +158,7 @@ impl Advise {
         if let Some(path) = &self.picture {
             crate::setup::write_file(path, report.picture().as_bytes())?;
         }
-        setup.answer(&report, || report.text())?;
+        setup.answer(&report, || setup.text("advise", &report, context! {}))?;
         Ok(if report.met() { Exit::Done } else { Exit::Usage })
     }
 

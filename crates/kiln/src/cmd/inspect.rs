@@ -7,11 +7,12 @@ use kiln_code::Codec;
 use kiln_files::{discover_any, object_names};
 use kiln_store::{FileBackend, ReadMode, ShardReader, ShardState};
 use kiln_stripe::{PoolError, SetReport};
+use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Folders, Setup, local};
-use crate::{args::help, fields, print::table, sizes};
+use crate::{args::help, fields, texts};
 
 /// Show what shards say about themselves
 ///
@@ -78,21 +79,6 @@ fn file(path: &Path) -> Result<(String, impl Serialize), Failure> {
         ShardState::NoTrailer => "trailer missing or damaged",
         ShardState::NoHeader => "header damaged",
     };
-    let sub_chunk = sizes::show(info.sub_chunk.into());
-    let size = reader.size().map_or("unknown (streamed, no trailer)".into(), sizes::show);
-    let mut text = lines(&[
-        ("file", path.display().to_string()),
-        ("object", info.object.clone()),
-        ("size", size),
-        ("shard", format!("{} of {}, {}", info.index, info.n, suffices(&info.spec, info.k))),
-        ("code", info.spec.clone()),
-        ("run", run.clone()),
-        ("sub-chunk", format!("{sub_chunk} ({} a chunk)", info.alpha)),
-        ("state", state.to_owned()),
-    ]);
-    if let Some(damage) = reader.damage() {
-        text += &format!("{damage}\n");
-    }
     let report = fields! {
         file: path.display().to_string(),
         object: info.object.clone(),
@@ -109,45 +95,13 @@ fn file(path: &Path) -> Result<(String, impl Serialize), Failure> {
         state: state,
         damage: reader.damage().map(str::to_owned),
     };
-    Ok((text, report))
+    let suffices = suffices(&info.spec, info.k);
+    Ok((texts::report("shard", &report, context! { suffices }), report))
 }
 
 fn object_text(report: &SetReport) -> String {
-    let mut text = lines(&[
-        ("object", report.object.clone()),
-        ("size", format!("{} ({} bytes)", sizes::show(report.size), report.size)),
-        ("code", report.code.clone()),
-        ("in full", report.spec.clone()),
-        ("run", report.run.clone()),
-        ("stripes", report.stripes.to_string()),
-        ("chunk", sizes::show(report.chunk)),
-        ("sub-chunk", format!("{} ({} a chunk)", sizes::show(report.sub_chunk), report.alpha)),
-    ]);
-    if !report.recoverable {
-        text += "NOT RECOVERABLE: too few shards are left; kiln decode --salvage gives what can be \
-                 had\n";
-    }
-    let rows: Vec<Vec<String>> = report
-        .shards
-        .iter()
-        .map(|shard| {
-            let place = match (&shard.node, &shard.name) {
-                (Some(node), Some(name)) => format!("{node}/{name}"),
-                _ => String::new(),
-            };
-            let bytes = shard.bytes.map(sizes::show).unwrap_or_default();
-            let (role, state) = (shard.role.clone(), shard.state.to_string());
-            vec![shard.index.to_string(), role, state, bytes, place]
-        })
-        .collect();
-    text += &table(&["shard", "role", "state", "size", "file"], &rows);
-    for damage in &report.damaged {
-        text += &format!("{damage}\n");
-    }
-    for note in &report.notes {
-        text += &format!("note: {note}\n");
-    }
-    text
+    let damages: Vec<String> = report.damaged.iter().map(ToString::to_string).collect();
+    texts::report("shards of an object", report, context! { damages })
 }
 
 /// Returns how many shards are enough; an unknown code counts as MDS.
@@ -157,8 +111,4 @@ fn suffices(spec: &str, k: u16) -> String {
         Ok((false, margin)) => format!("any {margin} may be lost"),
         _ => format!("any {k} suffice"),
     }
-}
-
-fn lines(pairs: &[(&str, String)]) -> String {
-    pairs.iter().map(|(name, value)| format!("{name:<10}{value}\n")).collect()
 }

@@ -11,13 +11,14 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_code::Codec;
 use kiln_stripe::default_sub_chunk;
+use minijinja::context;
 use serde::Serialize;
 
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
-use crate::lists::{self, Indices};
+use crate::fields;
+use crate::lists::Indices;
 use crate::setup::{self, Setup};
-use crate::{fields, print::table, sizes};
 
 /// Compute what a repair would cost, without any data
 #[derive(Debug, Args)]
@@ -118,7 +119,7 @@ impl Plan {
             (_, Some(failures)) => average(&codec, failures, chunk, setup),
             (Some(Indices(lost)), None) => {
                 let cost = cost(&codec, &lost, sub_chunk)?;
-                setup.answer(&cost, || single_text(&cost))
+                setup.answer(&cost, || setup.text("plan of a loss", &cost, context! {}))
             }
             (None, None) => every(&codec, sub_chunk, setup),
         }
@@ -162,52 +163,12 @@ fn cost(codec: &Codec, lost: &[usize], sub_chunk: u64) -> Result<Cost> {
     })
 }
 
-fn single_text(cost: &Cost) -> String {
-    let mut text = format!(
-        "{}, lost {}: {} from {}\nreads {:.2} chunks in {} runs; of chunks of {} that is {}\n",
-        cost.code,
-        lists::show(&cost.lost),
-        cost.strategy,
-        lists::show(&cost.helpers),
-        cost.chunks_read,
-        cost.read_runs,
-        sizes::show(cost.chunk),
-        sizes::show(cost.bytes_read),
-    );
-    let rows: Vec<Vec<String>> = cost
-        .nodes
-        .iter()
-        .map(|load| {
-            let words = [load.index, load.sub_chunks, load.read_runs].map(|n| n.to_string());
-            let [index, sub_chunks, runs] = words;
-            vec![index, sub_chunks, runs, sizes::show(load.bytes_read)]
-        })
-        .collect();
-    text += &table(&["helper", "sub-chunks", "runs", "bytes"], &rows);
-    text
-}
-
 fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<Exit> {
     let n = codec.shape().n();
     let costs = (0..n).map(|index| cost(codec, &[index], sub_chunk));
     let losses: Vec<Cost> = costs.collect::<Result<_, _>>()?;
-    let rows: Vec<Vec<String>> = losses
-        .iter()
-        .map(|cost| {
-            vec![
-                lists::show(&cost.lost),
-                cost.strategy.to_owned(),
-                cost.helpers.len().to_string(),
-                format!("{:.2}", cost.chunks_read),
-                cost.read_runs.to_string(),
-                sizes::show(cost.bytes_read),
-            ]
-        })
-        .collect();
-    let head = ["lost", "strategy", "helpers", "chunks read", "runs", "bytes"];
-    let chunk = sizes::show(sub_chunk * codec.shape().alpha as u64);
-    let title = format!("{}: one stripe of chunks of {chunk}\n", codec.spec());
-    setup.answer(&fields! { losses: losses }, || title + &table(&head, &rows))
+    let report = fields! { losses: losses };
+    setup.answer(&report, || setup.text("plans of all losses", &report, context! {}))
 }
 
 fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<Exit> {
@@ -230,26 +191,5 @@ fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<
         max_chunks: cost.max_chunks,
         mean_bytes: (cost.mean_chunks * chunk as f64).round() as u64,
     };
-    let which = match report.exhaustive {
-        true => format!("all {} patterns", report.patterns),
-        false => format!("{} patterns sampled with seed {}", report.patterns, setup.seed),
-    };
-    let text = || {
-        format!(
-            "{}, {failures} lost, {which}\n\
-         reads {:.3} chunks on average ({:.3} to {:.3}) in {:.1} runs\n\
-         {} patterns cost less than plain decoding{}\n",
-            report.code,
-            report.mean_chunks,
-            report.min_chunks,
-            report.max_chunks,
-            report.mean_runs,
-            report.repairable,
-            match report.not_recoverable {
-                0 => String::new(),
-                lost => format!(", {lost} cannot be rebuilt"),
-            },
-        )
-    };
-    setup.answer(&report, text)
+    setup.answer(&report, || setup.text("average plan", &report, context! {}))
 }

@@ -9,12 +9,13 @@ use kiln_store::{
     Backend, FileBackend, ReadAt, ReadMode, SplitMix64, device_counted, longest_read, open_device,
 };
 use kiln_stripe::Observer;
+use minijinja::context;
 use serde::Serialize;
 
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::names::{DEVICE_MODEL, PROBE_SCRATCH};
-use crate::print::{seconds, table};
+use crate::print::seconds;
 use crate::setup::{Setup, direct, local, write_file};
 use crate::sizes;
 
@@ -115,7 +116,7 @@ impl Probe {
             seconds: setup.seconds(),
             samples: measured.samples,
         };
-        setup.report(&report, || text(&report, setup))
+        setup.tell("probe", &report, context! {})
     }
 
     fn check(&self) -> Result<()> {
@@ -238,38 +239,5 @@ fn doubt(model: &DeviceModel) -> String {
     } else if !alternatives.is_empty() {
         text += &format!("; {} more models explain them about as well", alternatives.len());
     }
-    text
-}
-
-fn text(report: &Report, setup: &Setup) -> String {
-    let mut text = format!("{}:\n", report.target);
-    for line in &report.meaning {
-        text += &format!("  {line}\n");
-    }
-    if setup.verbose {
-        let row = |sample: &Sample| {
-            let rate = (sample.bytes as f64 / sample.seconds_each) as u64;
-            vec![
-                sizes::show(sample.bytes),
-                sample.depth.to_string(),
-                seconds(sample.seconds_each),
-                format!("{}/s", sizes::show(rate)),
-                format!("{:.0}%", 100.0 * sample.spread),
-            ]
-        };
-        let rows: Vec<Vec<String>> = report.samples.iter().map(row).collect();
-        text += &table(&["read", "in flight", "each", "rate", "apart"], &rows);
-    }
-    if let Some(counted) = report.counted.as_ref().filter(|_| setup.verbose) {
-        text += &format!(
-            "asked for {} reads; the device counted {}, for all that use it\n",
-            report.asked.reads, counted.reads
-        );
-    }
-    if let Some(stored) = &report.stored {
-        text += &format!("kept in {stored}\n");
-    }
-    let read = sizes::show(report.bytes_read);
-    text += &format!("{:.1} s, {read} read\n", report.seconds);
     text
 }

@@ -1,13 +1,12 @@
 //! `kiln volume`
 
-use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use kiln_volume::{
-    CheckReport, CreateRequest, LiveChange, NAMES, OpenRequest, Rim, Volume, VolumeError,
-    VolumeInfo, volume_of,
+    CreateRequest, LiveChange, NAMES, OpenRequest, Rim, Volume, VolumeError, VolumeInfo, volume_of,
 };
+use minijinja::context;
 
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
@@ -192,7 +191,7 @@ impl One {
     fn stat(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
         let info = Volume::info(&rim, &self.name)?;
-        setup.answer(&info, || stat_text(&info))
+        setup.answer(&info, || setup.text("volume", &info, context! {}))
     }
     fn check(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
@@ -203,43 +202,10 @@ impl One {
         let report = volume.check(&objects, &setup.observer)?;
         volume.close()?;
         setup.observer.finish();
-        setup.answer(&report, || check_text(&self.name, &report))?;
+        let more = context! { name => &self.name };
+        setup.answer(&report, || setup.text("check of a volume", &report, more))?;
         Ok(if report.damaged_count > 0 { Exit::NotRecoverable } else { Exit::Done })
     }
-}
-
-fn stat_text(info: &VolumeInfo) -> String {
-    let mut text = format!(
-        "volume    {}\nid        {}\nsize      {}\nsegments  of {}\nlog       {}",
-        one_line(&info.name),
-        info.id,
-        sizes::show(info.size),
-        sizes::show(info.segment),
-        sizes::show(info.log)
-    );
-    // Writing to a string cannot fail.
-    let _ = match info.log_nodes.is_empty() {
-        true => writeln!(text, "\nused by   no server"),
-        false => writeln!(
-            text,
-            " on {}\nused by   {} (or it was when this process ended)",
-            info.log_nodes.join(", "),
-            info.writer
-        ),
-    };
-    let (map, buffers) = (sizes::show(info.map_bytes_most), sizes::show(info.buffer_bytes_most));
-    let _ = writeln!(
-        text,
-        "memory    of kiln nbd: map at most {map} (12 bytes for 4 KiB), buffers {buffers}"
-    );
-    if !info.origin.is_empty() {
-        let _ = writeln!(text, "cloned    from {}", info.origin);
-    }
-    for snapshot in &info.snapshots {
-        let (name, size) = (&snapshot.name, sizes::show(snapshot.size));
-        let _ = writeln!(text, "snapshot  {name}, {size}");
-    }
-    text
 }
 
 /// The end of what was tried; where somebody uses the volume, that one is asked to do it, who looks
@@ -256,23 +222,6 @@ fn or_ask(
         std::thread::sleep(LOOK);
         Instant::now() < until
     })
-}
-
-fn check_text(name: &str, report: &CheckReport) -> String {
-    let mut text = format!("{}: {} read", one_line(name), count(report.blocks, "block"));
-    // Writing to a string cannot fail.
-    let _ = match report.damaged_count {
-        0 => writeln!(text, ", all as they were written"),
-        lost => writeln!(text, ", {} LOST", count(lost, "block")),
-    };
-    for offset in report.damaged.iter().take(10) {
-        let _ = writeln!(text, "  4096 bytes from {offset} on cannot be read");
-    }
-    if !report.removed.is_empty() {
-        let objects = count(report.removed.len() as u64, "object");
-        let _ = writeln!(text, "{objects} removed that nothing needed");
-    }
-    text
 }
 
 impl Remove {

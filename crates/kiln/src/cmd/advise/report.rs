@@ -1,7 +1,6 @@
 //! The answer, as text and JSON.
 
 use super::costs::{Advice, Site};
-use crate::{print::table, sizes};
 use kiln_durability::Estimate;
 use serde::Serialize;
 
@@ -76,69 +75,6 @@ impl Report {
         self.recommended.is_some()
     }
 
-    pub fn text(&self) -> String {
-        let mut text = String::new();
-        match (&self.recommended, self.codes.first()) {
-            (Some(code), Some(row)) => {
-                text += &format!(
-                    "{code}: any {} of {} nodes may be lost, {:.1} nines a year; stores {:.2} \
-                     bytes for each byte, {} a node\n",
-                    row.survives,
-                    self.nodes,
-                    row.nines,
-                    row.stored,
-                    sizes::show(row.node_bytes)
-                );
-            }
-            (None, Some(row)) => {
-                text += &format!(
-                    "no code meets the wishes; nearest is {}: {}\n",
-                    row.code,
-                    row.unmet.join(", ")
-                );
-            }
-            _ => {}
-        }
-        text += "\n";
-        let priced = self.codes.iter().any(|row| row.cost_a_year.is_some());
-        let mut head =
-            vec!["code", "lose", "stored", "repair reads", "in", "node rebuilt", "by", "nines"];
-        head.extend(priced.then_some("a year"));
-        text += &table(&head, &self.codes.iter().map(line).collect::<Vec<_>>());
-        text += "\n";
-        if let Some(row) = self.codes.first().filter(|row| !row.decides.is_empty()) {
-            text += &format!(
-                "{} decides: doubled, {} has {:.1} nines instead of {:.1}\n",
-                row.decides, row.code, row.nines_if_doubled, row.nines
-            );
-        }
-        if let Some(played) = &self.simulated {
-            text += &format!(
-                "played event by event: {:.1} nines, within {:.0} %\n",
-                played.nines,
-                played.relative_error * 100.0
-            );
-        }
-        text += &format!(
-            "assumed: {:.2} % of the nodes fail in a year, each alone{}; repair begins after {} h; \
-             links of {} a second; a read {:.3} ms, a byte {:.2} ns; objects of {}\n",
-            self.failures_per_year * 100.0,
-            match self.domain {
-                1 => String::new(),
-                nodes => format!(
-                    ", and {:.2} % of the domains of {nodes} with all they hold",
-                    self.domain_failures_per_year * 100.0
-                ),
-            },
-            self.detection_hours,
-            sizes::show(self.link),
-            self.read_seconds * 1e3,
-            self.byte_seconds * 1e9,
-            sizes::show(self.object)
-        );
-        text
-    }
-
     /// Returns a picture of the codes: bytes stored to the right, nines upwards, the recommended
     /// one filled.
     pub fn picture(&self) -> String {
@@ -166,24 +102,4 @@ impl Report {
         }
         svg + "</svg>\n"
     }
-}
-
-fn line(row: &Advice) -> Vec<String> {
-    let hours = match row.repair_hours {
-        hours if hours.is_infinite() => "-".into(),
-        hours if hours < 1.0 => format!("{:.0} min", hours * 60.0),
-        hours => format!("{hours:.1} h"),
-    };
-    let mut cells = vec![
-        row.code.clone(),
-        format!("any {}", row.survives),
-        format!("{:.2}", row.stored),
-        format!("{:.2}", row.repair_chunks),
-        format!("{:.0}", row.repair_reads),
-        hours,
-        row.repair_bound_by.into(),
-        format!("{:.1}{}", row.nines, if row.unmet.is_empty() { "" } else { " (!)" }),
-    ];
-    cells.extend(row.cost_a_year.map(|cost| format!("{cost:.0}")));
-    cells
 }

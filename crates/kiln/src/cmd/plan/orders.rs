@@ -3,10 +3,10 @@
 use clap::Args;
 use kiln_code::order::{Layers, Order};
 use kiln_code::{CodeError, Codec, OrderCost};
+use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{brief, table};
 use crate::{fields, setup::Setup};
 
 // Flags of `kiln plan` that are about orders. No doc comment: clap would print it.
@@ -76,18 +76,6 @@ impl Flags {
         let bound = weights.as_deref().map(|weights| layers.weighted_bound(weights)).transpose()?;
         let reduction = 1.0 - layers.least_share();
         let virtual_nodes = layers.q() * layers.t() - layers.chunks();
-        let mut text = format!(
-            "{}: {} layers of {} digits in base {}, {virtual_nodes} virtual nodes\n\
-             runs over all chunks: natural {}, least possible {} ({:.1} % fewer)\n\n",
-            codec.spec(),
-            layers.count(),
-            layers.t(),
-            layers.q(),
-            layers.s_seq(),
-            layers.s_min(),
-            100.0 * reduction,
-        );
-        text += &tables(&rows, layers.chunks(), bound);
         let report = fields! {
             code: codec.spec().to_string(),
             q: layers.q(),
@@ -106,7 +94,7 @@ impl Flags {
             weighted_bound: bound,
             orders: rows,
         };
-        setup.answer(&report, || text)
+        setup.answer(&report, || setup.text("orders", &report, context! {}))
     }
 }
 
@@ -149,43 +137,4 @@ fn row(layers: &Layers, cost: &OrderCost, order: &Order) -> Row {
         },
         adjacent: Adjacent { stripes: ADJACENT, runs: runs(false), turned: runs(true) },
     }
-}
-
-/// The orders side by side, in all and for every lost chunk.
-fn tables(orders: &[Row], chunks: usize, bound: Option<f64>) -> String {
-    let mut head = vec!["order", "runs", "a chunk", "in a row", "two losses", "dearest pair"];
-    if bound.is_some() {
-        head.push("weighted");
-    }
-    let rows: Vec<Vec<String>> = orders
-        .iter()
-        .map(|row| {
-            let mean = row.two_losses.mean_runs;
-            let mut words = vec![
-                brief(&row.order),
-                row.s_total.to_string(),
-                format!("{}-{}", row.fewest_runs, row.most_runs),
-                format!("{:.1}", row.adjacent.runs),
-                mean.map_or("decode".into(), |mean| format!("{mean:.1}")),
-                mean.map_or("-".into(), |_| row.two_losses.most_runs.to_string()),
-            ];
-            words.extend(row.weighted.map(|sum| format!("{sum:.2}")));
-            words
-        })
-        .collect();
-    let mut text = table(&head, &rows);
-    if let Some(bound) = bound {
-        text += &format!("no order has a weighted sum below {bound:.2}\n");
-    }
-    text += "in a row: a stripe's share of the runs where whole shards are read\n\n";
-    let names: Vec<String> = orders.iter().map(|row| brief(&row.order)).collect();
-    let mut head = vec!["lost"];
-    head.extend(names.iter().map(String::as_str));
-    let rows: Vec<Vec<String>> = (0..chunks)
-        .map(|chunk| {
-            let runs = orders.iter().map(|row| row.runs[chunk].to_string());
-            std::iter::once(chunk.to_string()).chain(runs).collect()
-        })
-        .collect();
-    text + &table(&head, &rows)
 }

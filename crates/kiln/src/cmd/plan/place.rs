@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use kiln_code::Codec;
 use kiln_plan::{Problem, SearchBudget, UNDECIDED, strategy};
+use minijinja::context;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PlanFile, Setup, write_file};
@@ -120,7 +121,7 @@ impl Placing {
             plans.write()?;
         }
         report.note.iter().filter(|_| !setup.json).for_each(|note| warning_line(note));
-        setup.answer(&report, || report.text())
+        setup.answer(&report, || setup.text("placed plan", &report, context! {}))
     }
 
     /// The problem for the bytes that are wanted.

@@ -4,11 +4,12 @@ use std::{ops::Range, path::PathBuf};
 
 use clap::Args;
 use kiln_code::Codec;
+use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Result};
+use crate::fields;
 use crate::setup::{Prices, Setup};
-use crate::{fields, lists, print::table, sizes};
 
 const TIB: f64 = (1u64 << 40) as f64;
 
@@ -96,15 +97,6 @@ impl PriceFlags {
         let loss = |lost: &Vec<usize>| priced(codec, lost, sub_chunk, &prices);
         let losses: Vec<Loss> = all.iter().map(loss).collect::<Result<_, _>>()?;
         let chunk = sub_chunk * codec.shape().alpha as u64;
-        let title = format!(
-            "{}: one stripe of chunks of {}, and what the cheapest way costs for 1 TiB lost, in \
-             {}\n",
-            codec.spec(),
-            sizes::show(chunk),
-            prices.currency()
-        );
-        let rows: Vec<Vec<String>> = losses.iter().map(Loss::cells).collect();
-        let head = ["lost", "as runs", "joined", "decode", "cheapest", "1 TiB lost"];
         let report = fields! {
             code: codec.spec().to_string(),
             order: codec.order(),
@@ -112,7 +104,8 @@ impl PriceFlags {
             prices: &prices,
             losses: losses,
         };
-        setup.answer(&report, || title + &table(&head, &rows) + "each way: reads x bytes\n")
+        let currency = prices.currency();
+        setup.answer(&report, || setup.text("plan by price", &report, context! { currency }))
     }
 }
 
@@ -143,18 +136,4 @@ fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Res
     let lost_bytes = (lost.len() as u64 * whole) as f64;
     let cost_per_lost_tib = best.cost / lost_bytes * TIB;
     Ok(Loss { lost: lost.to_vec(), runs, joined: fewer, decode, chosen, cost_per_lost_tib })
-}
-
-impl Loss {
-    fn cells(&self) -> Vec<String> {
-        let way = |way: &Way| format!("{} x {}", way.gets, sizes::show(way.bytes));
-        vec![
-            lists::show(&self.lost),
-            way(&self.runs),
-            way(&self.joined),
-            way(&self.decode),
-            self.chosen.to_owned(),
-            format!("{:.4}", self.cost_per_lost_tib),
-        ]
-    }
 }

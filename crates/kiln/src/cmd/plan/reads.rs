@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use clap::Args;
 use kiln_code::Codec;
 use kiln_store::device::DeviceModel;
-use kiln_stripe::{Advice, BreakEven, ReadCosts, sub_chunk_sizes};
+use kiln_stripe::{Advice, BreakEven, sub_chunk_sizes};
+use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Result};
-use crate::print::{brief, seconds, table};
 use crate::setup::{Setup, device};
-use crate::{lists, sizes};
+use crate::sizes;
 
 // Flags of `kiln plan` that are about reads. No doc comment: clap would print it.
 #[derive(Debug, Args)]
@@ -101,7 +101,7 @@ pub fn run(
         turns: BreakEven::of(&sizes),
         sizes: sizes.into_iter().map(|advice| Size { pays: advice.pays(), advice }).collect(),
     };
-    setup.answer(&report, || text(&report))
+    setup.answer(&report, || setup.text("plan of reads", &report, context! {}))
 }
 
 /// Repair of a loss and its reasons, as `kiln repair` decides it.
@@ -120,108 +120,4 @@ fn judged(lost: &[usize], advice: Advice) -> Loss {
         () => ("runs", "no gap is worth reading".to_owned()),
     };
     Loss { lost: lost.to_vec(), chosen, why, advice }
-}
-
-fn text(report: &Report) -> String {
-    let model = &report.model;
-    let mut text = format!(
-        "{}, order {}; a read costs {}, as much as {}{}\n",
-        report.code,
-        brief(&report.order),
-        seconds(model.read_seconds),
-        sizes::show(report.gap_bytes),
-        model.piece_bytes.map_or(String::new(), |piece| {
-            format!("; reads are charged in pieces of {}", sizes::show(piece))
-        }),
-    );
-    if let Some(loss) = report.losses.first() {
-        let (advice, window) = (&loss.advice, loss.advice.window_stripes);
-        text += &format!(
-            "chunks of {}, sub-chunks of {}, {window} adjacent stripes read at once; means of a \
-             stripe\n\n",
-            sizes::show(advice.chunk),
-            sizes::show(advice.sub_chunk),
-        );
-    }
-    text += &match &report.losses[..] {
-        [one] => one_loss(one),
-        all => all_losses(all),
-    };
-    text.push('\n');
-    text += &by_size(report);
-    text
-}
-
-fn one_loss(loss: &Loss) -> String {
-    let row = |name: &str, way: &ReadCosts| {
-        vec![
-            name.to_owned(),
-            way.helpers.to_string(),
-            format!("{:.1}", way.reads),
-            sizes::show(way.bytes as u64),
-            seconds(way.seconds),
-            seconds(way.device_seconds),
-        ]
-    };
-    let advice = &loss.advice;
-    let rows = [
-        row("a read a run", &advice.as_runs),
-        row("gaps read through", &advice.planned),
-        row("k whole chunks", &advice.decode),
-    ];
-    let head = ["way", "helpers", "reads", "bytes", "slowest helper", "all devices"];
-    let lost = lists::show(&loss.lost);
-    table(&head, &rows) + &format!("lost {lost}: {}, since {}\n", loss.chosen, loss.why)
-}
-
-fn all_losses(losses: &[Loss]) -> String {
-    let row = |loss: &Loss| {
-        let advice = &loss.advice;
-        let mut words = vec![lists::show(&loss.lost), loss.chosen.to_owned()];
-        words.push(format!("{:.1} of {:.1}", advice.planned.reads, advice.as_runs.reads));
-        words.push(match advice.planned.widest_gap {
-            0 => "none".to_owned(),
-            gap => sizes::show(gap),
-        });
-        let ways = [&advice.as_runs, &advice.planned, &advice.decode];
-        words.extend(ways.map(|way| seconds(way.seconds)));
-        words
-    };
-    let head = ["lost", "way", "reads", "widest gap", "a read a run", "planned", "whole chunks"];
-    table(&head, &losses.iter().map(row).collect::<Vec<_>>())
-}
-
-fn by_size(report: &Report) -> String {
-    let row = |size: &Size| {
-        let advice = &size.advice;
-        let ways = [&advice.as_runs, &advice.planned, &advice.decode];
-        let mut words = vec![sizes::show(advice.chunk), sizes::show(advice.sub_chunk)];
-        words.extend(ways.map(|way| seconds(way.seconds)));
-        words.extend([&advice.planned, &advice.decode].map(|way| seconds(way.device_seconds)));
-        words.push(if size.pays { "repair" } else { "whole chunks" }.to_owned());
-        words
-    };
-    let head = [
-        "chunk", "sub-chunk", "a read a run", "planned", "whole chunks", "all devices", "whole",
-        "less work",
-    ];
-    let text = table(&head, &report.sizes.iter().map(row).collect::<Vec<_>>());
-    let turns = &report.turns;
-    let gaps = turns.gaps_until.map_or("no gap is read through in any size".to_owned(), |chunk| {
-        format!("gaps are read through in chunks up to {}", sizes::show(chunk))
-    });
-    let pays = match turns.pays_from {
-        Some(chunk) if report.sizes.first().is_some_and(|size| size.advice.chunk == chunk) => {
-            "the repair pays in every size".to_owned()
-        }
-        Some(chunk) => format!(
-            "from chunks of {} on the repair keeps devices busy for less time than reading k \
-             whole chunks; below, plain decoding does, and so would Reed-Solomon",
-            sizes::show(chunk)
-        ),
-        None => "reading k whole chunks, as Reed-Solomon does, costs the devices less in every \
-                 size"
-            .to_owned(),
-    };
-    format!("{text}{gaps}\n{pays}\n")
 }

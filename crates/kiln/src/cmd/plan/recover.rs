@@ -7,11 +7,11 @@ use std::{collections::BTreeMap, fs::File, sync::Arc};
 use clap::Args;
 use kiln_code::Codec;
 use kiln_plan::{Cluster, Destination, Layout, RecoveryOptions, RecoveryPlan};
+use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{count, table};
-use crate::{setup::Setup, sizes};
+use crate::setup::Setup;
 
 /// The longest line of a layout file: 256 node names of 64 bytes.
 const LINE_MAX: usize = 20_000;
@@ -163,7 +163,7 @@ pub fn run(
     let plan = RecoveryPlan::new(cluster, layout, &emit, to, &options)?;
     let seconds = setup.seconds() - before;
     let report = Report { failed, to: new, ..report(&plan, codec, chunk, seconds, setup.seed) };
-    setup.answer(&report, || text(&report, setup.verbose))
+    setup.answer(&report, || setup.text("plan of machines", &report, context! {}))
 }
 
 /// Nodes by their names.
@@ -253,50 +253,4 @@ fn report(plan: &RecoveryPlan, codec: &Codec, chunk: u64, seconds: f64, seed: u6
             .collect(),
         table,
     }
-}
-
-fn text(report: &Report, verbose: bool) -> String {
-    let used: Vec<String> =
-        report.strategies.iter().map(|(name, stripes)| format!("{name} {stripes}")).collect();
-    let mut text = format!(
-        "{}: {} with chunks of {} lost on {}, to {}\n\
-         the busiest link carries {}; no plan can do with less than {} ({:.3} times that)\n\
-         {:.1} s if links do nothing else; traffic {}; plans: {}\n",
-        report.code,
-        count(report.stripes as u64, "stripe"),
-        sizes::show(report.chunk),
-        report.failed.join(","),
-        report.to.join(","),
-        sizes::show(report.makespan),
-        sizes::show(report.bound_makespan),
-        report.ratio,
-        report.estimated_seconds,
-        sizes::show(report.bandwidth),
-        used.join(", "),
-    );
-    if report.classes.len() > 1 {
-        for class in &report.classes {
-            text += &format!(
-                "{} that miss {}: done when the busiest link carried {}\n",
-                count(class.stripes as u64, "stripe"),
-                class.lost,
-                sizes::show(class.makespan),
-            );
-        }
-    }
-    if report.crowded > 0 {
-        text += &format!(
-            "{} in a failure domain with another chunk of its stripe: no other node was left\n",
-            count(report.crowded as u64, "rebuilt chunk"),
-        );
-    }
-    text += &format!("planned in {:.2} s\n", report.plan_seconds);
-    if verbose {
-        let cells = |load: &Load| {
-            vec![load.node.clone(), sizes::show(load.sent), sizes::show(load.received)]
-        };
-        let rows: Vec<Vec<String>> = report.table.iter().map(cells).collect();
-        text += &table(&["node", "sent", "received"], &rows);
-    }
-    text
 }

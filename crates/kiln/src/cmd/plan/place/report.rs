@@ -5,8 +5,6 @@ use kiln_code::Codec;
 use kiln_plan::{Bound, Costs, LowerBounds, Plan, Problem, Proof, SearchBudget, frontier};
 use serde::Serialize;
 
-use crate::{lists, print::table, sizes};
-
 /// Report of a placed plan.
 #[derive(Serialize)]
 pub struct Report {
@@ -193,75 +191,6 @@ impl Report {
         self.frontier = points;
         Ok(())
     }
-
-    /// For people.
-    pub fn text(&self) -> String {
-        let range = self.range.map_or(String::new(), |(from, to)| {
-            format!(" (bytes {} to {})", sizes::show(from), sizes::show(to))
-        });
-        let ready = if self.ready { ", a ready plan" } else { "" };
-        let mut text = format!(
-            "{}, lost {}{range}: {} in {:.1} ms{ready}, proved ({})\n",
-            self.code,
-            lists::show(&self.lost),
-            self.strategy,
-            self.plan_seconds * 1e3,
-            self.proof,
-        );
-        text += &self.against_bounds();
-        text += &format!(
-            "reads {} in {} runs; {} rounds\n",
-            sizes::show(self.bytes_read),
-            self.read_runs,
-            self.rounds,
-        );
-        let head = ["node", "read", "sent", "received", "load", "runs", "computed"];
-        text += &table(&head, &self.nodes.iter().map(NodeRow::cells).collect::<Vec<_>>());
-        if !self.frontier.is_empty() {
-            text += "\n";
-            let rows: Vec<_> = self.frontier.iter().map(Point::cells).collect();
-            text += &table(&["maximum load", "bandwidth", "bound"], &rows);
-        }
-        text
-    }
-
-    /// Each number beside what no plan can beat.
-    fn against_bounds(&self) -> String {
-        let least = |bound: Option<u64>| {
-            bound.map_or(String::new(), |bound| format!(" (at least {})", sizes::show(bound)))
-        };
-        let limits = self.limits.as_ref();
-        let mut text = format!(
-            "maximum load {}{}, bandwidth {}{}\n",
-            sizes::show(self.max_node_load),
-            least(limits.map(|limits| limits.max_node_load)),
-            sizes::show(self.bandwidth),
-            least(self.bound_bandwidth),
-        );
-        if self.domains {
-            text += &format!(
-                "between domains {}{}\n",
-                sizes::show(self.across_domains),
-                least(limits.map(|limits| limits.across_domains)),
-            );
-        }
-        let seconds = limits
-            .map_or(String::new(), |limits| format!(" (at least {})", time(limits.link_seconds)));
-        text += &format!("the busiest link takes {} a stripe{seconds}\n", time(self.link_seconds));
-        if limits.is_none() {
-            text += "no lower bounds: the matrix of this repair is too large to compute them\n";
-        }
-        text
-    }
-}
-
-/// Seconds as people read them.
-fn time(seconds: f64) -> String {
-    match seconds {
-        0.1.. => format!("{seconds:.3} s"),
-        1e-4.. => format!("{:.3} ms", seconds * 1e3),
-        _ => format!("{:.3} us", seconds * 1e6),
-    }
 }
 
 /// The nodes that do something.
@@ -282,20 +211,4 @@ fn nodes(problem: &Problem, costs: &Costs, sub_chunk: u64) -> Vec<NodeRow> {
         held: cost.held,
     })
     .collect()
-}
-
-impl NodeRow {
-    fn cells(&self) -> Vec<String> {
-        let mut row = vec![self.name.clone()];
-        row.extend([self.bytes_read, self.sent, self.received, self.load].map(sizes::show));
-        row.extend([self.read_runs, self.computed].map(|count| count.to_string()));
-        row
-    }
-}
-
-impl Point {
-    fn cells(&self) -> Vec<String> {
-        let bound = self.bound_bandwidth.map_or("-".into(), sizes::show);
-        vec![sizes::show(self.max_node_load), sizes::show(self.bandwidth), bound]
-    }
 }
