@@ -58,6 +58,8 @@ pub struct Rules {
     pub candidates: Vec<&'static str>,
     /// Seed of the search.
     pub seed: u64,
+    /// Its moves, at most.
+    pub moves: u64,
 }
 
 /// The name that stands for all strategies that help.
@@ -66,11 +68,12 @@ pub const JOINT: &str = "joint";
 impl Rules {
     /// Plans of one strategy, or of all that help ([`JOINT`]).
     pub fn new(strategy: &str, seed: u64) -> Result<Rules, kiln_plan::PlanError> {
+        let RecoveryOptions { strategies, moves, .. } = RecoveryOptions::default();
         let candidates = match strategy {
-            JOINT => RecoveryOptions::default().strategies,
+            JOINT => strategies,
             name => vec![kiln_plan::strategy(name)?.name],
         };
-        Ok(Rules { candidates, seed })
+        Ok(Rules { candidates, seed, moves })
     }
 
     /// The strategy that was named.
@@ -162,6 +165,7 @@ impl Batch {
             let options = RecoveryOptions {
                 strategies: rules.candidates.clone(),
                 seed: rules.seed,
+                moves: rules.moves,
                 leaving,
                 ..RecoveryOptions::default()
             };

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::{ops::Range, sync::Arc, time::Duration};
 
+use kiln_plan::SearchBudget;
 use kiln_pool::repair::queue::{self, Damaged, RepairQueue};
 use kiln_pool::{Key, PoolStatus, ScrubReport, layout::INLINE, repair::together};
 
@@ -66,6 +67,8 @@ pub struct RecoverOptions {
     pub prices: Option<Prices>,
     /// Seed of all choices.
     pub seed: u64,
+    /// Moves of each search for a plan, at most.
+    pub moves: u64,
     /// Repair once, here, and end.
     pub on_demand: Option<OnDemand>,
 }
@@ -86,6 +89,7 @@ impl Default for RecoverOptions {
             scrub_every: None,
             prices: None,
             seed: 1,
+            moves: SearchBudget::MOVES,
             on_demand: None,
         }
     }

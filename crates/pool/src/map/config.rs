@@ -384,7 +384,6 @@ impl PoolConfig {
         if text.len() > MAX_FILE {
             return Err(wrong(format!("{} bytes, the limit is {MAX_FILE}", text.len())));
         }
-        // A later version may have other fields: its number must be seen first.
         #[derive(Deserialize)]
         struct Versioned {
             version: u32,
@@ -392,11 +391,16 @@ impl PoolConfig {
         let flat = |error: toml::de::Error| {
             wrong(error.to_string().split_whitespace().collect::<Vec<_>>().join(" "))
         };
-        let Versioned { version } = toml::from_str(text).map_err(flat)?;
+        let parsed = toml::from_str::<PoolConfig>(text);
+        // A later version may have other fields: its number says more than they do.
+        let version = match &parsed {
+            Ok(config) => config.version,
+            Err(_) => toml::from_str::<Versioned>(text).map_err(flat)?.version,
+        };
         if !(WITHOUT_HISTORY..=LATEST).contains(&version) {
             return Err(wrong(format!("version {version}; this program reads up to {LATEST}")));
         }
-        let mut config: PoolConfig = toml::from_str(text).map_err(flat)?;
+        let mut config = parsed.map_err(flat)?;
         if version == WITHOUT_HISTORY {
             config.begin_history();
         }

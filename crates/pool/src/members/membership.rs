@@ -159,14 +159,21 @@ impl<'a> Membership<'a> {
     fn newer_map(&self) -> Result<Option<PoolConfig>> {
         let mut newer = self.map.epochs()?;
         newer.retain(|(_, epoch)| *epoch > self.map.config.revision);
+        let (mut maps, mut last): (Vec<PoolConfig>, (Vec<u8>, Option<PoolConfig>)) =
+            Default::default();
         for (at, _) in &newer {
             let bytes = read_small(self.map.usable(*at)?, DESCRIPTION, MAX_TEXT)?;
-            let node = &self.map.nodes[*at].config.id;
-            bytes.map_or(Ok(()), |bytes| refuse_later(&bytes, &self.map.config, node))?;
+            let Some(bytes) = bytes else { continue };
+            // Nearly always it is what the node before has.
+            if bytes != last.0 {
+                let map = parse_map(&bytes, &self.map.config);
+                if map.is_none() {
+                    refuse_later(&bytes, &self.map.config, &self.map.nodes[*at].config.id)?;
+                }
+                last = (bytes, map);
+            }
+            maps.extend(last.1.clone());
         }
-        let map =
-            |(at, _): &(usize, u64)| map_of(self.map.usable(*at).ok()?, &self.map.config).ok()?;
-        let mut maps: Vec<PoolConfig> = newer.iter().filter_map(map).collect();
         let newest = maps.iter().map(|map| map.revision).max().unwrap_or(0);
         maps.retain(|map| map.revision == newest && newest > self.map.config.revision);
         let mut distinct: Vec<(PoolConfig, usize)> = Vec::new();

@@ -128,7 +128,8 @@ impl PoolRecovery<'_> {
     pub fn run(&self) -> Result<PoolRecovered> {
         let start = self.network.now();
         let rules = Rules::new(&self.options.strategy, self.options.seed);
-        let rules = rules.map_err(RecoveryError::from)?;
+        let mut rules = rules.map_err(RecoveryError::from)?;
+        rules.moves = rules.moves.min(self.options.moves);
         let now_ms = self.control.now_ms();
         self.control.tell(true, &|| RecoveryState { now_ms, ..RecoveryState::default() });
         let pool = (self.open)()?;

@@ -2,9 +2,9 @@
 
 mod happen;
 
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::{cmp::Reverse, io, sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use kiln_store::{MemoryBackend, Operation, StoreError};
@@ -30,7 +30,7 @@ pub struct World {
     pub(super) faults: Faults,
     pub(super) now: Duration,
     order: u64,
-    queue: BinaryHeap<Reverse<(Duration, u64, Happens)>>,
+    queue: BTreeMap<(Duration, u64), Happens>,
     pub(super) hosts: Vec<Host>,
     /// Processes that use the cluster from outside.
     pub(super) clients: Clients,
@@ -115,11 +115,11 @@ struct Wire {
     next_token: Token,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug)]
 pub(super) enum Happens {
     Dialled { wire: u64, again: bool },
-    Up { wire: u64, bytes: Vec<u8> },
-    Down { wire: u64, bytes: Vec<u8> },
+    Up { wire: u64, bytes: Bytes },
+    Down { wire: u64, bytes: Bytes },
     Broken { wire: u64 },
     Job { host: usize, life: u64, job: JobId, slot: usize },
     AgentTick { host: usize, life: u64 },
@@ -141,7 +141,7 @@ impl World {
             faults,
             now: Duration::ZERO,
             order: 0,
-            queue: BinaryHeap::new(),
+            queue: BTreeMap::new(),
             hosts: disks.into_iter().map(Host::new).collect(),
             clients: Clients::default(),
             wires: BTreeMap::new(),
@@ -176,13 +176,13 @@ impl World {
 
     pub(super) fn at(&mut self, time: Duration, what: Happens) {
         self.order += 1;
-        self.queue.push(Reverse((time.max(self.now), self.order, what)));
+        self.queue.insert((time.max(self.now), self.order), what);
     }
 
     /// Lets the next thing happen.
     /// Errors: there is none, or not before `end`.
     pub(super) fn step(&mut self, end: Duration) -> Result<()> {
-        let Some(Reverse((time, _, what))) = self.queue.pop() else {
+        let Some(((time, _), what)) = self.queue.pop_first() else {
             return Err(NetError::protocol("deadlock: every client waits"));
         };
         if time > end {
@@ -196,8 +196,8 @@ impl World {
     fn happen(&mut self, what: Happens) {
         match what {
             Happens::Dialled { wire, again } => self.dialled(wire, again),
-            Happens::Up { wire, bytes } => self.arrived_up(wire, &bytes),
-            Happens::Down { wire, bytes } => self.arrived_down(wire, &bytes),
+            Happens::Up { wire, bytes } => self.arrived_up(wire, bytes),
+            Happens::Down { wire, bytes } => self.arrived_down(wire, bytes),
             Happens::Broken { wire } => self.broken(wire),
             Happens::Job { host, life, job, slot } => {
                 let Some(work) = self.jobs.remove(&slot) else { return };
@@ -387,7 +387,7 @@ impl World {
         }
         let delay = self.random.millis(faults.delay_ms);
         let twice = self.random.strikes(faults.doubles_per_mille);
-        let Some(wire) = self.wires.get_mut(&id) else { return };
+        let (Some(wire), bytes) = (self.wires.get_mut(&id), Bytes::from(bytes)) else { return };
         let last = if up { &mut wire.up } else { &mut wire.down };
         *last = (*last).max(self.now + delay);
         let at = *last;
@@ -401,13 +401,13 @@ impl World {
         }
     }
 
-    fn arrived_up(&mut self, id: u64, bytes: &[u8]) {
+    fn arrived_up(&mut self, id: u64, bytes: Bytes) {
         let Some(wire) = self.wires.get(&id) else { return };
         if !self.reached(wire) {
-            return self.delayed(id, Happens::Up { wire: id, bytes: bytes.to_vec() });
+            return self.delayed(id, Happens::Up { wire: id, bytes });
         }
         let (to, session) = (wire.to, wire.up_session);
-        match parse(bytes, session) {
+        match parse(&bytes, session) {
             Ok(frame) => {
                 if let Some(wire) = self.wires.get_mut(&id) {
                     wire.up_session = wire.session;
@@ -418,12 +418,12 @@ impl World {
         }
     }
 
-    fn arrived_down(&mut self, id: u64, bytes: &[u8]) {
+    fn arrived_down(&mut self, id: u64, bytes: Bytes) {
         let Some(wire) = self.wires.get(&id) else { return };
         if !self.reached(wire) {
-            return self.delayed(id, Happens::Down { wire: id, bytes: bytes.to_vec() });
+            return self.delayed(id, Happens::Down { wire: id, bytes });
         }
-        match parse(bytes, wire.down_session) {
+        match parse(&bytes, wire.down_session) {
             Ok(frame) => self.tell_link(id, link::Event::Frame(frame)),
             Err(_) => self.at(self.now, Happens::Broken { wire: id }),
         }
@@ -657,10 +657,10 @@ fn disk_error() -> StoreError {
     }
 }
 
-fn parse(bytes: &[u8], session: u64) -> Result<Frame> {
+fn parse(bytes: &Bytes, session: u64) -> Result<Frame> {
     let short = || NetError::protocol("a frame cut short");
     let (head, rest) = bytes.split_first_chunk::<HEADER>().ok_or_else(short)?;
     let header = Header::parse(head, session)?;
     let (body, payload) = rest.split_at_checked(header.body as usize).ok_or_else(short)?;
-    Frame::parse(&header, body, Bytes::copy_from_slice(payload))
+    Frame::parse(&header, body, bytes.slice_ref(payload))
 }

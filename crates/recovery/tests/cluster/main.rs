@@ -30,6 +30,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::{collections::BTreeMap, sync::Mutex};
 
 use play::play;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use scenario::Scenario;
 
 fn number(name: &str) -> Option<u64> {
@@ -57,6 +58,16 @@ fn passes(seed: u64, of: Of, tell: bool, counts: &Mutex<BTreeMap<String, u64>>) 
     }
 }
 
+/// Keeps a cluster on one processor: of its threads one runs at a time, and need not be sent to
+/// another.
+fn stay_on(nth: usize) {
+    let (Ok(all), mut one) = (sched_getaffinity(None), CpuSet::new()) else { return };
+    if let Some(cpu) = (0..CpuSet::MAX_CPU).filter(|cpu| all.is_set(*cpu)).nth(nth) {
+        one.set(cpu);
+        let _ = sched_setaffinity(None, &one);
+    }
+}
+
 /// Plays so many seeds, or one in `share` of what the environment says; what came of it.
 fn play_all(of: Of, usual: u64, share: u64) -> (u64, BTreeMap<String, u64>) {
     let one = number("KILN_SIM_SEED");
@@ -67,14 +78,16 @@ fn play_all(of: Of, usual: u64, share: u64) -> (u64, BTreeMap<String, u64>) {
     let failed = Mutex::new(Vec::new());
     let threads = std::thread::available_parallelism().map_or(1, |threads| threads.get());
     std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
+        for nth in 0..threads {
+            let (failed, counts, next) = (&failed, &counts, &next);
+            scope.spawn(move || {
+                stay_on(nth);
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
                     if seed >= first + count {
                         break;
                     }
-                    if !passes(seed, of, one.is_some(), &counts) {
+                    if !passes(seed, of, one.is_some(), counts) {
                         failed.lock().unwrap().push(seed);
                     }
                 }
@@ -115,7 +128,10 @@ fn sometimes(played: (u64, BTreeMap<String, u64>), kind: &str, few: u64, always:
 
 #[test]
 fn what_was_acknowledged_is_what_is_read() {
-    let always = ["repaired by agents", "copied by agents"];
+    let always = [
+        "repaired by agents", "copied by agents", "misdirected .kiln", "misdirected .manifest",
+        "misdirected kiln-pool.toml", "misread .manifest",
+    ];
     sometimes(play_all(Scenario::of_seed, 400, 1), "pools", 100, &always);
 }
 

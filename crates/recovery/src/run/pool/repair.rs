@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::{ops::Range, time::Duration};
 
-use kiln_plan::{Plan, SearchBudget};
+use kiln_plan::Plan;
 use kiln_pool::repair::{Looked, MissingShards, Needs, RebuiltShards};
 use kiln_pool::{Key, Pool, PoolConfig, RepairRequest};
 use kiln_stripe::{PoolError, Result};
@@ -255,7 +255,7 @@ impl Shared<'_> {
             },
             rate: self.rate(),
             seed: options.seed,
-            moves: SearchBudget::MOVES,
+            moves: options.moves,
         };
         for (_, node) in &object_repair.targets {
             self.scheduler().add_load(*node, shard);
