@@ -43,8 +43,8 @@ pub(crate) fn read_tagged(
 
 /// Most bytes of a description, and of what tells whose disk it is.
 pub(crate) const MAX_TEXT: u64 = 1 << 20;
-/// A node's copy of the map begins with its epoch.
-const HEAD: usize = 64;
+/// A node's copy of the map begins with its epoch, its version and the pool's id.
+const HEAD: usize = 128;
 
 /// The epoch of a node's copy of the map; `None`: it has none. Every operation reads it, so one
 /// that is known is read from the first line, which has a checksum of its own. A newer one has
@@ -58,21 +58,31 @@ pub(crate) fn epoch_of(store: &dyn Backend, known: &PoolConfig) -> Result<Option
     };
     let mut head = vec![0; file.len().min(HEAD as u64) as usize];
     file.read_at(0, &mut head)?;
-    if let Some(epoch) = named_epoch(&head).filter(|epoch| *epoch <= known.revision) {
+    let id = format!("\nid = \"{}\"\n", known.id);
+    let is_ours = |text: &[u8]| String::from_utf8_lossy(text).contains(&id);
+    if let Some(epoch) = named_epoch(&head).filter(|epoch| *epoch <= known.revision)
+        && is_ours(&head)
+    {
         return Ok(Some(epoch));
     }
     let Some(text) = read_small(store, DESCRIPTION, MAX_TEXT)? else { return Ok(None) };
+    let refused = |why: &str| {
+        let what = format!("{DESCRIPTION} in {} {why}; a scrub writes it again", store.place());
+        Err(PoolError::Refused { what })
+    };
     if !is_intact(&text) {
-        let what = format!("{DESCRIPTION} in {} is not as it was written", store.place());
-        return Err(PoolError::Refused { what: format!("{what}; a scrub writes it again") });
+        return refused("is not as it was written");
     }
     if !is_accepted(&text, &known.map_seals()) {
-        let what = format!("{DESCRIPTION} in {} has no seal of this pool", store.place());
-        return Err(PoolError::Refused { what: format!("{what}; a scrub writes it again") });
+        return refused("has no seal of this pool");
     }
-    let text = String::from_utf8_lossy(&text);
-    let number = text.lines().find_map(|line| line.strip_prefix("revision = "));
-    Ok(number.and_then(|number| number.trim().parse().ok()))
+    let words = String::from_utf8_lossy(&text);
+    let number = words.lines().find_map(|line| line.strip_prefix("revision = "));
+    // Writes that went to the wrong place leave something else, or the map of another pool.
+    match number.and_then(|number| number.trim().parse().ok()).filter(|_| is_ours(&text)) {
+        Some(epoch) => Ok(Some(epoch)),
+        None => refused("is no map of this pool"),
+    }
 }
 
 /// Prefix of the first line of a node's copy of the map; comments, for parsers of TOML.
@@ -133,8 +143,11 @@ pub(crate) fn write_map(
         Err(PoolError::Refused { .. }) => (None, Existing::Replace),
         read => read?,
     };
-    there.as_deref().map_or(Ok(()), |bytes| refuse_later(bytes, map, node))?;
-    if let Some(there) = there.and_then(|bytes| parse_map(&bytes, map)) {
+    let parsed = there.as_deref().and_then(|bytes| parse_map(bytes, map));
+    if let (Some(bytes), None) = (&there, &parsed) {
+        refuse_later(bytes, map, node)?;
+    }
+    if let Some(there) = parsed {
         let same = there.revision == map.revision && there.is_same_map(map);
         if same {
             return Ok(());
@@ -230,8 +243,9 @@ mod tests {
 
     #[test]
     fn a_flipped_bit_of_a_map_is_noticed() {
-        let map = "version = 2\nrevision = 1234\nurl = \"kiln://host:1\"\n";
-        let text = summed(first_line(1234) + map).into_bytes();
+        let id = kiln_stripe::names::hex(&[7; 16]);
+        let map = format!("version = 2\nid = \"{id}\"\nrevision = 1234\nurl = \"kiln://host:1\"\n");
+        let text = summed(first_line(1234) + &map).into_bytes();
         assert!(is_intact(&text) && is_intact(map.as_bytes()));
         let disk = MemoryBackend::new();
         let policy = Policy::for_code("rep:2").unwrap();

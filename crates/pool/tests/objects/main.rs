@@ -13,6 +13,7 @@ mod interleaved;
 mod kept;
 mod lost;
 mod meanwhile;
+mod misdirected;
 mod model;
 mod opened;
 mod pairs;

@@ -100,6 +100,14 @@ impl Cluster {
         }
     }
 
+    /// Files whose bytes were another's, by fault and kind.
+    #[must_use]
+    pub fn misdirected(&self) -> Vec<(String, u64)> {
+        let world = self.shared.world();
+        let wrong = world.hosts.iter().flat_map(|host| host.health.wrong().clone());
+        wrong.collect()
+    }
+
     /// Requests that were not sent, since the agents' releases do not know them.
     #[must_use]
     pub fn unsent(&self) -> u64 {

@@ -1,9 +1,9 @@
 //! A simulated host's disk: memory with the ways in which disks go wrong.
 
 use kiln_testkit::Random;
-use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{collections::BTreeMap, io::ErrorKind};
 
 use kiln_store::{
     Append, Backend, Extensions, LogFile, Logs, MemoryBackend, Operation, ReadAt, Result,
@@ -22,6 +22,27 @@ pub(super) struct Health {
     /// It says that bytes are durable which are not, and now and then returns others.
     lies: AtomicBool,
     random: Mutex<Random>,
+    /// Files whose bytes were another's, by kind.
+    wrong: Mutex<BTreeMap<String, u64>>,
+}
+
+/// Kinds of files, by the ends of their names.
+const KINDS: [&str; 3] = [".manifest", ".kiln", "kiln-pool.toml"];
+
+fn kind(name: &str) -> Option<&'static str> {
+    KINDS.into_iter().find(|end| name.ends_with(end))
+}
+
+/// Another file than this one, of its kind more often than of others; `None`: it is a file that
+/// always is where it belongs, or the only one.
+pub(super) fn elsewhere(disk: &MemoryBackend, name: &str, random: &mut Random) -> Option<String> {
+    let mut others = disk.list().unwrap_or_default();
+    let of = kind(name)?;
+    let same = others.iter().filter(|other| kind(other) == Some(of)).count() > 1;
+    let same = same && !random.one_in(4);
+    others.retain(|other| other != name && kind(other).is_some_and(|kind| !same || kind == of));
+    let at = random.below(others.len().max(1) as u64) as usize;
+    others.into_iter().nth(at)
 }
 
 impl Default for Health {
@@ -32,6 +53,7 @@ impl Default for Health {
             slowness: AtomicU64::new(1),
             lies: AtomicBool::new(false),
             random: Mutex::new(Random(0)),
+            wrong: Mutex::default(),
         }
     }
 }
@@ -84,6 +106,29 @@ impl Health {
         fits
     }
 
+    /// Notes that a file's bytes were another's.
+    pub fn went_wrong(&self, how: &str, name: &str) {
+        let what = format!("{how} {}", kind(name).unwrap_or("other"));
+        *self.wrong().entry(what).or_default() += 1;
+    }
+
+    pub fn wrong(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A disk that now and then opens another file.
+    fn misread(&self, disk: &MemoryBackend, name: &str) -> Option<String> {
+        if !self.lies() || kind(name).is_none() {
+            return None;
+        }
+        let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+        let other = random.one_in(32).then(|| elsewhere(disk, name, &mut random))??;
+        if disk.bytes(name)? != disk.bytes(&other)? {
+            self.went_wrong("misread", name);
+        }
+        Some(other)
+    }
+
     /// A disk that now and then reads elsewhere in the file, at `last` at most.
     fn misdirect(&self, offset: u64, last: u64) -> u64 {
         if !self.lies() {
@@ -123,7 +168,8 @@ impl Backend for SimDisk {
     kiln_store::forward_backend!(memory: place capabilities list rename remove);
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {
-        let inner = self.memory.open(name)?;
+        let other = self.health.misread(&self.memory, name);
+        let inner = self.memory.open(other.as_deref().unwrap_or(name))?;
         Ok(Box::new(SimFile { inner, health: Arc::clone(&self.health), name: name.to_owned() }))
     }
 

@@ -52,8 +52,12 @@ pub enum What {
     },
     /// Bits of every other file of the pool on a host flip.
     Rot { host: usize },
+    /// Writes to every other file of the pool on a host went to the wrong place: its bytes are
+    /// those of another file there.
+    Misdirect { host: usize },
     /// A host is gone with its disk.
     Lose { host: usize },
-    /// A disk that loses what it reported as durable, and returns flipped bits now and then.
+    /// A disk that loses what it reported as durable, and returns flipped bits now and then, or
+    /// another file's bytes.
     Lie { host: usize },
 }

@@ -111,6 +111,9 @@ pub fn play(seed: u64, scenario: Scenario, tell: bool) -> Counts {
     let mut counts = run.counts.into_inner().unwrap();
     counts.insert("virtual seconds".to_owned(), end.as_secs());
     counts.insert("later message not sent to an earlier agent".to_owned(), cluster.unsent());
+    for (what, times) in cluster.misdirected() {
+        *counts.entry(what).or_default() += times;
+    }
     counts.insert(format!("clusters of {}", run.scenario.code), 1);
     counts.insert("disks hurt".to_owned(), run.scenario.hurt.len() as u64);
     counts
@@ -172,6 +175,8 @@ impl ClusterRun {
             every: Duration::from_secs(5),
             tries: 3,
             seed: 1,
+            // Any plan will do: searches would take a fifth of a run.
+            moves: 500,
             ..RecoverOptions::default()
         }
     }

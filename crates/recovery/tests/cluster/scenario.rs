@@ -143,8 +143,7 @@ impl Scenario {
         let rows = STRATEGIES.iter().filter(|row| row.suits_recovery()).map(|row| row.name);
         let strategies: Vec<&str> = std::iter::once(JOINT).chain(rows).collect();
         let strategy = strategies[random.below(strategies.len() as u64) as usize];
-        let operations = 3 + random.below(4);
-        let jobs = 1 + random.below(4) as usize;
+        let (operations, jobs) = (3 + random.below(4), 1 + random.below(4) as usize);
         let changes = if random.one_in(3) { 0 } else { 1 + random.below(4) };
         let clocks = (0..CLIENTS).map(|_| Clock::of(&mut random)).collect();
         // Drawn last: all else of a seed stays as it was.
@@ -159,6 +158,7 @@ impl Scenario {
             _ => None,
         };
         scheduled_faults.extend(steered_faults(&mut random, steered, hosts));
+        misdirect(&mut random, &mut scheduled_faults);
         Scenario {
             code,
             hosts,
@@ -218,6 +218,9 @@ impl Scenario {
     pub fn with_volume(seed: u64) -> Scenario {
         let (mut scenario, mut random) = (Scenario::of_seed(seed), Random(seed ^ 0xb10c_5eed));
         scenario.volume = true;
+        // Segments are larger than objects.
+        let sub_chunks = scenario.policy.class.iter_mut().flat_map(|class| &mut class.sub_chunk);
+        sub_chunks.for_each(|bytes| *bytes *= 8);
         scenario.calm = false;
         if std::mem::take(&mut scenario.overload) {
             let m = scenario.policy.manifest_copies - 1;
@@ -226,6 +229,10 @@ impl Scenario {
         }
         let mut lost = Vec::new();
         scenario.scheduled_faults.retain(|fault| match fault.what {
+            What::Misdirect { host } => {
+                lost.push(host);
+                true
+            }
             What::Rot { .. } | What::Lie { .. } => false,
             What::Lose { host } if scenario.hurt.contains(&host) => {
                 lost.push(host);
@@ -271,7 +278,9 @@ fn policy_of(code: &str) -> Policy {
     for class in &mut policy.class {
         let below = if class.is_inline() { 100 } else { 1_000 };
         class.below = class.below.map(|_| below);
-        class.sub_chunk = (class.code != "inline").then_some(32);
+        // Some stripes, but not a hundred where chunks are one sub-chunk each.
+        let sub_chunk = if code.starts_with("clay") { 32 } else { 128 };
+        class.sub_chunk = (class.code != "inline").then_some(sub_chunk);
     }
     policy
 }
@@ -311,6 +320,16 @@ fn hurt_disks(random: &mut Random, hurt: &[usize], all_lost: bool) -> Vec<Schedu
         }
     }
     scheduled_faults
+}
+
+/// Has other files' bytes on a disk of half the seeds where bits would flip.
+fn misdirect(random: &mut Random, faults: &mut [ScheduledFault]) {
+    let is_it = random.one_in(2);
+    for fault in faults.iter_mut().filter(|_| is_it) {
+        if let What::Rot { host } = fault.what {
+            fault.what = What::Misdirect { host };
+        }
+    }
 }
 
 /// Returns faults that steer to a rare branch.

@@ -178,6 +178,11 @@ fn clone_holds(rim: &Arc<Rim>, name: &str) -> Option<Vec<Tag>> {
     let req = OpenRequest { take_over: true, ..OpenRequest::of("keeper") };
     let clone = match Volume::open(rim, name, &req) {
         Err(VolumeError::NoVolume { .. }) => return None,
+        // Its removal was cut short.
+        Err(VolumeError::Removing { .. }) => {
+            Volume::remove(rim, name, &|_| Ok(Vec::new()), "keeper").unwrap();
+            return None;
+        }
         clone => clone.unwrap_or_else(|error| panic!("{name} cannot be opened: {error}")),
     };
     let found = History::read(&clone, name);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::io::ErrorKind;
 
 use kiln_pool::{Index, Pool};
-use kiln_store::{Backend, Operation};
+use kiln_store::{Backend, MemoryBackend, Operation};
 use kiln_stripe::{Result, Silent};
 use kiln_testkit::{Fault, FaultAction};
 use kiln_volume::{Op, OpenRequest, Rim, Volume, VolumeError};
@@ -45,6 +45,54 @@ fn with_log(cluster: &Cluster) -> (&str, Vec<String>) {
         (&node[..], names.into_iter().filter(|name| name.ends_with(".log")).collect::<Vec<_>>())
     });
     each.into_iter().find(|(_, logs)| !logs.is_empty()).unwrap()
+}
+
+/// Writes that went to the wrong place: one copy has the batches of another volume, or its own ones
+/// elsewhere. A check names that copy, and what was acknowledged is read.
+#[test]
+fn a_copy_of_a_log_with_bytes_of_another_place_is_named_and_not_read() {
+    let (mut cluster, rim, volume) = begun("rs:4+2", 9);
+    let ours = with_log(&cluster).1[0][..32].to_owned();
+    Volume::create(&rim, "w", &small(1 << 20)).unwrap();
+    let other = Volume::open(&rim, "w", &OpenRequest::of("other")).unwrap();
+    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(6));
+    for step in 0..6u64 {
+        let (bytes, theirs) = (random.bytes(BLOCK), random.bytes(BLOCK));
+        let op = Op::Write { offset: step % 3 * BLOCK as u64, bytes: &bytes };
+        volume.write(&[op]).unwrap();
+        model.apply(&[op]);
+        other.write(&[Op::Write { offset: 0, bytes: &theirs }]).unwrap();
+    }
+    drop((volume, other));
+    cluster.crash(3);
+    let log = |disk: &MemoryBackend, is_ours: bool| {
+        let names = Backend::list(disk).unwrap().into_iter();
+        names.filter(|name| name.contains(".log")).find(|name| name.starts_with(&ours) == is_ours)
+    };
+    let theirs = cluster.memory.values().find_map(|disk| disk.bytes(&log(disk, false)?)).unwrap();
+    let (page, mut tried) = (BLOCK, 0);
+    for (node, disk) in &cluster.memory {
+        let Some(name) = log(disk, true) else { continue };
+        let right = disk.bytes(&name).unwrap();
+        let mut turned = right.clone();
+        turned[..12 * page].rotate_left(2 * page);
+        turned[..2 * page].fill(0);
+        let mut over = right.clone();
+        over[2 * page..4 * page].copy_from_slice(&right[..2 * page]);
+        let mut mixed = right.clone();
+        mixed[2 * page..4 * page].copy_from_slice(&theirs[2 * page..4 * page]);
+        for (at, wrong) in [theirs.clone(), turned, over, mixed].into_iter().enumerate() {
+            let copy = cluster.copy(1);
+            copy.memory[node].put(&name, wrong);
+            let rim = copy.rim(&[], 2);
+            let check = Volume::check_log(&rim, "v").unwrap().unwrap();
+            let named: Vec<&String> = check.faults.iter().map(|(node, _)| node).collect();
+            assert_eq!((named, check.lost), (vec![node], None), "{at}");
+            model.check(&open(&rim), &format!("{at} on {node}"));
+            tried += 1;
+        }
+    }
+    assert_eq!(tried, 12);
 }
 
 #[test]

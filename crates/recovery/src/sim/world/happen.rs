@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use kiln_store::{Backend, MemoryBackend};
 
-use super::{Happens, World};
+use super::{Happens, Host, World};
+use crate::sim::disk::{Health, elsewhere};
 use crate::sim::scheduled_faults::What;
 use kiln_testkit::Random;
 
@@ -39,6 +40,10 @@ impl World {
             What::Sick { host, per_mille } => self.hosts[host].health.fail(per_mille),
             What::Lie { host } => self.hosts[host].health.lie(seed),
             What::Rot { host } => rot(&self.hosts[host].disk, &mut Random(seed)),
+            What::Misdirect { host } => {
+                let Host { disk, health, .. } = &self.hosts[host];
+                misdirect(disk, health, &mut Random(seed));
+            }
             What::Lose { host } => {
                 self.crash(host);
                 self.hosts[host].lost = true;
@@ -83,6 +88,20 @@ impl World {
         }
         self.clients.heal();
         lost
+    }
+}
+
+/// Puts another file's bytes in the place of every other file, but for what tells whose disk it
+/// is, and logs.
+fn misdirect(disk: &MemoryBackend, health: &Health, random: &mut Random) {
+    for name in disk.list().unwrap_or_default() {
+        let from = if random.one_in(2) { None } else { elsewhere(disk, &name, random) };
+        if let Some(bytes) = from.and_then(|from| disk.bytes(&from))
+            && disk.bytes(&name).as_ref() != Some(&bytes)
+        {
+            disk.put(&name, bytes);
+            health.went_wrong("misdirected", &name);
+        }
     }
 }
 
