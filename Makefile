@@ -55,6 +55,7 @@ test: lint doc
 	    --beside ceph-20.2 'RELEASE=20.2 lab/run ceph-cluster' \
 	    --beside testbed 'lab/run testbed-test && lab/run repair-test' \
 	    --beside volumes 'lab/run volume-test && lab/run volume-bench-test' \
+	    --beside mount 'lab/run mount-test' \
 	    --beside online 'lab/run online-test && lab/run clay-test' \
 	    --beside s3 'lab/run s3-test && lab/run buckets-test' \
 	    --beside clients 'lab/run clients-test && lab/run conformance-test' \

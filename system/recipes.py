@@ -34,6 +34,7 @@ POOL = "kiln pool create pool.toml -c clay:4+2 $(for i in 0 1 2 3 4 5 6 7 8; do"
     " mkdir -p disk$i; echo --node disk$i; done) -q"
 SERVED = "for i in $(seq 300); do [ -S disk.sock ] && break; sleep 0.1; done; sleep 1;" \
     " [ -S disk.sock ]"
+MOUNTED = "for i in $(seq 300); do sleep 0.1; mountpoint -q"
 # In turns with what .ci/packages.sh installs beside it.
 VOLUME = {"apt-get install": "flock /var/lock/kiln-packages apt-get"
                              " -o DPkg::Lock::Timeout=600 install -y",
@@ -99,9 +100,9 @@ WATCHED = f"watching=$!; for i in $(seq 300); do curl -sf {HTTP}/ready > ready &
 # Pages whose commands after prompts are run and compared elsewhere.
 COMPARED = ("docs/operate/operators.md", "docs/guide/tutorial.md")
 PAGES = ("README.md", "docs/operate/operators.md",
-         *(f"docs/guide/{page}.md" for page in ("files", "pools", "encryption", "volumes", "codes",
-                                                "s3", "s3-server", "hdfs", "ceph", "python",
-                                                "tutorial")))
+         *(f"docs/guide/{page}.md" for page in ("files", "pools", "encryption", "mount", "volumes",
+                                                "codes", "s3", "s3-server", "hdfs", "ceph",
+                                                "python", "tutorial")))
 HOSTS = " ".join(f"--node kiln://127.0.0.1:{{port{at}}}" for at in range(6))
 
 RECIPES = [
@@ -137,6 +138,14 @@ RECIPES = [
                         "kiln agent --dir agent$port --key cluster.key "
                         "--listen 127.0.0.1:$port & done",
                     "--limit-rate 50MiB --stay": "--limit-rate 50MiB --stay &"}),
+    Recipe("docs/guide/mount.md", "A first mount", f"{POOL} && {FILES}", root=True,
+           after={"mkdir mnt": f"{MOUNTED} mnt && break; done", "fusermount": "wait"},
+           tools=("fusermount",)),
+    Recipe("docs/guide/mount.md", "Samba", f"{POOL} && mkdir srv && touch share.conf", root=True,
+           instead={"/srv/pool": "srv", "/var/tmp": "/tmp", "/etc/samba/smb.conf": "smb.conf"},
+           after={"kiln mount": f"{MOUNTED} srv && break; done",
+                  "cat": "echo kept > srv/f && fusermount -u srv && wait && kiln get f -o -"},
+           tools=("fusermount",)),
     Recipe("docs/guide/volumes.md", "From an empty machine to a mounted file system",
            instead=VOLUME, root=True, tools=("nbdfuse", "losetup", "mkfs.ext4"),
            first="mkdir $(seq -f disk%g 0 8)",

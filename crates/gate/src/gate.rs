@@ -390,7 +390,7 @@ fn whole(pool: &Pool, manifest: &Manifest, settings: &Settings<'_>) -> Result<Ve
 }
 
 /// Returns whether the pool, opened again, may do what it could not do.
-fn may_pass(error: &PoolError) -> bool {
+pub fn may_pass(error: &PoolError) -> bool {
     match error {
         PoolError::MapChanged { .. }
         | PoolError::Uncertain { .. }

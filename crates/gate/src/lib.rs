@@ -45,7 +45,7 @@ pub mod hostile;
 pub use access::{ANY_BUCKET, AccessKey, Right, Secret};
 pub use bucket::Bucket;
 pub use error::{Code, GateError, Result};
-pub use gate::{Gate, Reopen};
+pub use gate::{Gate, Reopen, may_pass};
 pub use names::OBJECTS;
 pub use object::Conditions;
 pub use server::{Counts, Limits, Server};

@@ -36,6 +36,7 @@ mod inspect;
 mod key;
 mod ls;
 mod man;
+mod mount;
 mod mv;
 mod nbd;
 mod plan;
@@ -102,6 +103,7 @@ commands! {
         Mv(mv::Mv),
         Cp(cp::Cp),
         Sync(sync::Sync),
+        Mount(mount::Mount),
         Scrub(scrub::Scrub),
         Status(status::Status),
         Volume(volume::VolumeCommand),
@@ -178,6 +180,7 @@ impl Command {
             | Command::Advise(_)
             | Command::Ls(_)
             | Command::Plan(_)
+            | Command::Mount(_)
             | Command::Nbd(_)
             | Command::Serve(_)
             | Command::Status(_) => "",

@@ -32,6 +32,7 @@ mod page;
 mod setup;
 mod archive;
 mod transfer;
+mod mount;
 mod cmd;
 
 use crate::exit::Result;

@@ -1,19 +1,13 @@
 //! `kiln mv`
 
-use std::collections::BTreeSet;
-
 use clap::Args;
-use kiln_folders::{Folders, attributes_in, folders_of};
-use kiln_pool::PutReport;
-use kiln_stripe::PoolError;
 
 use crate::args::{help, in_pool};
 use crate::exit::{Exit, Failure, Result};
-use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
+use crate::setup::{PoolFlags, Setup};
 use crate::transfer::local_tree::{joined, split};
-use crate::transfer::put::{Entries, add_entry};
-use crate::transfer::{self, Transfer, refuse_reserved};
-use crate::{fields, print::count, transfer::pool_tree::PoolTree};
+use crate::transfer::{Transfer, refuse_reserved};
+use crate::{fields, print::count};
 
 /// Give objects of a pool other names
 ///
@@ -55,72 +49,11 @@ impl Mv {
         [from, &to].into_iter().try_for_each(refuse_reserved)?;
         let transfer =
             Transfer { pool: &pool, index: &index, setup, force: self.force, skip: false };
-        let tree = match self.recursive {
-            true => PoolTree::new(&transfer, from)?,
-            false => PoolTree::one(&transfer, &self.from)?,
-        };
-        let is_moved = |name: &&String| !self.recursive || name.len() > from.len();
-        if self.recursive && !tree.has_inside(from) {
-            return Err(PoolError::NoObject { name: format!("{from}/") }.into());
-        }
-        let new = |name: &str| format!("{to}{}", &name[from.len()..]);
-        let (mut moved, mut bytes) = (0, 0);
-        let (mut made, mut entries) = (BTreeSet::new(), Entries::new());
-        let mut told = transfer::Report::default();
-        for name in tree.objects.keys().filter(is_moved) {
-            let to = new(name);
-            match self.one(&transfer, name, &to, &mut made) {
-                Ok(put) => {
-                    if let Some(entry) = &tree.objects[name].entry {
-                        let link = entry.link().filter(|_| self.recursive).cloned();
-                        let entry = entry.at_version(put.version, put.created_ms).with_link(link);
-                        add_entry(&mut entries, &to, entry);
-                    }
-                    bytes += put.size;
-                    moved += 1;
-                }
-                Err(failure) if !self.recursive => return Err(failure),
-                Err(failure) => told.fail(name, &failure),
-            }
-        }
-        // Entries that stay need their folders.
-        if self.recursive && told.is_whole() {
-            for (name, entry) in &tree.others {
-                add_entry(&mut entries, &new(name), entry.clone());
-            }
-            if let Some(own) = transfer.take_entry(from, &mut told)? {
-                add_entry(&mut entries, &to, own);
-            }
-            moved += tree.folders_in(from).len() as u64;
-        }
-        transfer.add_attributes(entries, &mut told);
-        if self.recursive && told.is_whole() {
-            let gone = tree.folders_in(from).into_iter().map(|folder| attributes_in(folder));
-            transfer.remove(&gone.collect::<Vec<_>>(), &mut told);
-        }
+        let from = if self.recursive { from } else { &self.from };
+        let (moved, bytes, told) = transfer.rename(from, &to, self.recursive)?;
         setup.observer.finish();
         let report = fields! { moved: moved, bytes: bytes, seconds: setup.seconds() };
         setup.report(&report, || format!("{} moved\n", count(moved, "object")))?;
         told.end_quietly(setup)
-    }
-
-    /// Moves an object; folders above that were `made` before are not made again.
-    fn one(
-        &self,
-        transfer: &Transfer<'_>,
-        name: &str,
-        to: &str,
-        made: &mut BTreeSet<String>,
-    ) -> Result<PutReport> {
-        let folders = Folders(transfer.pool);
-        folders.refuse_nested(Some(transfer.index), to)?;
-        let above: BTreeSet<String> =
-            folders_of(to).map(str::to_owned).filter(|name| !made.contains(name)).collect();
-        let names = above.iter().map(|name| &name[..]).collect();
-        folders.make_folders(fresh_run(), now_ms(), &names)?;
-        made.extend(above);
-        let put = transfer.duplicate(name, to, self.force)?;
-        transfer.pool.remove(name, fresh_run(), now_ms(), &transfer.setup.settings())?;
-        Ok(put)
     }
 }

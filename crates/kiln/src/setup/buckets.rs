@@ -23,18 +23,23 @@ pub fn gate_to_serve(flags: &PoolFlags, setup: &Setup) -> Result<Gate> {
     let pool = flags.open(setup)?;
     pool.config().check_data_key()?;
     setup.observer.finish();
-    let index = match Index::try_open(&names::bucket_index(&flags.path())) {
-        Ok(Some(index)) => Ok(index),
-        // Another server on this machine has it, or nothing can be written there.
-        Ok(None) | Err(PoolError::Index { .. }) => Index::in_memory(),
-        Err(error) => Err(error),
-    };
+    let index = index_to_serve(flags)?;
     let (flags, quiet) = (flags.clone(), setup.background());
     let reopen = move || flags.open_quietly(&quiet).map_err(of_pool);
-    Ok(Gate::new(pool, index?, &boot()).reopening(Box::new(reopen)))
+    Ok(Gate::new(pool, index, &boot()).reopening(Box::new(reopen)))
+}
+
+/// Opens the index of a server.
+pub fn index_to_serve(flags: &PoolFlags) -> Result<Index> {
+    Ok(match Index::try_open(&names::bucket_index(&flags.path())) {
+        Ok(Some(index)) => index,
+        // Another server on this machine has it, or nothing can be written there.
+        Ok(None) | Err(PoolError::Index { .. }) => Index::in_memory()?,
+        Err(error) => return Err(error.into()),
+    })
 }
 
 /// Returns the identity of this boot of the machine.
-fn boot() -> Vec<u8> {
+pub fn boot() -> Vec<u8> {
     std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default()
 }

@@ -123,6 +123,11 @@ pub fn extended_of(path: &Path) -> Extended {
     names_of(|names| llistxattr(path, names)).into_iter().filter_map(read).collect()
 }
 
+/// Returns whether an extended attribute is kept.
+pub fn is_kept(name: &str) -> bool {
+    KEPT.iter().any(|kept| name.starts_with(kept))
+}
+
 /// The names of extended attributes that are kept; none where the file system has none.
 fn names_of(list: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Vec<String> {
     let mut few = [0; 512];
@@ -137,8 +142,7 @@ fn names_of(list: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Vec<String> {
         Err(_) => Vec::new(),
     };
     let names = names.split(|byte| *byte == 0).filter_map(|name| std::str::from_utf8(name).ok());
-    let is_kept = |name: &&str| KEPT.iter().any(|kept| name.starts_with(kept));
-    names.filter(is_kept).map(str::to_owned).collect()
+    names.filter(|name| is_kept(name)).map(str::to_owned).collect()
 }
 
 /// Notes the time of a file at files of its shards, where their file systems have attributes.

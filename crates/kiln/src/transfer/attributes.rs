@@ -28,15 +28,15 @@ pub struct Attributes {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// Permission bits, and those for running as another and for shared folders.
-    mode: u32,
+    pub mode: u32,
     /// Seconds since 1970, and nanoseconds.
-    time: (i64, u32),
+    pub time: (i64, u32),
     /// Numbers of user and group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    owner: Option<(u32, u32)>,
+    pub owner: Option<(u32, u32)>,
     /// Extended attributes in hex digits.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    extended: BTreeMap<String, String>,
+    pub extended: BTreeMap<String, String>,
 }
 
 /// One entry of a folder.
@@ -95,7 +95,8 @@ impl Entry {
         }
     }
 
-    fn about(&self) -> Option<&About> {
+    /// Metadata of a file or folder.
+    pub fn about(&self) -> Option<&About> {
         match self {
             Entry::File { about, .. } | Entry::Folder { about } => Some(about),
             Entry::Link { .. } => None,
@@ -105,17 +106,10 @@ impl Entry {
     /// Metadata for a file or folder on this machine; none of a link.
     pub fn kept(&self) -> Option<Kept> {
         let about = self.about()?;
-        let time = about.time;
-        let far = Duration::new(time.0.unsigned_abs(), 0);
-        let whole = match time.0 < 0 {
-            true => SystemTime::UNIX_EPOCH.checked_sub(far),
-            false => SystemTime::UNIX_EPOCH.checked_add(far),
-        };
-        let nanos = Duration::from_nanos(u64::from(time.1 % 1_000_000_000));
         let extended = about.extended.iter();
         Some(Kept {
             mode: mode_for(about.mode, about.owner),
-            time: whole.and_then(|whole| whole.checked_add(nanos)),
+            time: system_time(about.time),
             owner: about.owner,
             extended: extended.filter_map(|(n, value)| Some((n.clone(), bytes(value)?))).collect(),
         })
@@ -203,8 +197,34 @@ impl Entry {
     }
 }
 
+/// The time of seconds since 1970 and nanoseconds, if the system knows it.
+pub fn system_time((seconds, nanos): (i64, u32)) -> Option<SystemTime> {
+    let far = Duration::new(seconds.unsigned_abs(), 0);
+    let whole = match seconds < 0 {
+        true => SystemTime::UNIX_EPOCH.checked_sub(far),
+        false => SystemTime::UNIX_EPOCH.checked_add(far),
+    };
+    whole?.checked_add(Duration::from_nanos(u64::from(nanos % 1_000_000_000)))
+}
+
+/// The time now.
+pub fn time_now() -> (i64, u32) {
+    time_of_system(SystemTime::now())
+}
+
+/// A time as seconds since 1970, and nanoseconds.
+pub fn time_of_system(time: SystemTime) -> (i64, u32) {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(after) => (after.as_secs() as i64, after.subsec_nanos()),
+        Err(before) => match before.duration() {
+            before if before.subsec_nanos() == 0 => (-(before.as_secs() as i64), 0),
+            before => (-(before.as_secs() as i64) - 1, 1_000_000_000 - before.subsec_nanos()),
+        },
+    }
+}
+
 /// Reads hex digits.
-fn bytes(digits: &str) -> Option<Vec<u8>> {
+pub fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     digits.as_bytes().chunks(2).map(pair).collect()
 }

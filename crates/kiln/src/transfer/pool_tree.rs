@@ -12,6 +12,7 @@ use super::{Transfer, at_once, is_internal};
 use crate::{exit::Failure, setup::is_plain};
 
 /// An object, as far as copies want to know it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     pub bytes: u64,
     pub version: u64,

@@ -264,8 +264,15 @@ impl OpenObject {
         Ok(bytes)
     }
 
-    /// Reads what shards have that were found before, or are now.
-    fn read_known(
+    /// Returns the manifest that was looked up.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// As [`OpenObject::read`], of this version of an object with shards alone, from those that
+    /// were found before, or are now.
+    /// Errors: its shards are elsewhere, or gone.
+    pub fn read_known(
         &self,
         pool: &ClusterMap,
         range: Range<u64>,
