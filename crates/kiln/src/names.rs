@@ -1,8 +1,6 @@
 //! Names of the files that the program itself keeps. Those of shards and of pools' nodes are
 //! `kiln_pool`'s.
 
-use std::ffi::{OsStr, OsString};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 /// A pool's description, where no other file is named.
@@ -73,24 +71,10 @@ pub fn lock(pool: &Path, what: &str) -> PathBuf {
     beside(pool, &format!("{what}.lock"))
 }
 
-/// Ending of an output's name while it is written.
-const PART: &str = ".kiln-part";
-
 /// An output file while it is written: hidden, and no longer than file systems allow.
-pub fn output_part(name: &OsStr) -> OsString {
-    let mut hidden = OsString::from(".");
-    if name.len() + hidden.len() + PART.len() <= 255 {
-        hidden.push(name);
-    } else {
-        let mut hasher = DefaultHasher::new();
-        name.hash(&mut hasher);
-        hidden.push(format!("{:016x}", hasher.finish()));
-    }
-    hidden.push(PART);
-    hidden
-}
+pub use kiln_protect::part_of as output_part;
 
 /// Returns whether a name is one of [`output_part`].
 pub fn is_output_part(name: &str) -> bool {
-    name.starts_with('.') && name.ends_with(PART)
+    name.starts_with('.') && name.ends_with(kiln_protect::PART)
 }

@@ -171,19 +171,22 @@ impl Folder {
     }
 }
 
-/// The hidden name of a file while it is written.
-pub(crate) fn part_of(name: &OsStr) -> OsString {
+/// Ending of the name of a file while it is written.
+pub const PART: &str = ".kiln-part";
+
+/// The hidden name of a file while it is written, no longer than file systems allow.
+pub fn part_of(name: &OsStr) -> OsString {
     let mut part = OsString::from(".");
     match name.len() <= 240 {
         true => part.push(name),
         false => part.push(format!("{:08x}", checksum(name.as_bytes()))),
     }
-    part.push(".kiln-part");
+    part.push(PART);
     part
 }
 
 fn is_part(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(b".kiln-part")
+    name.as_bytes().starts_with(b".") && name.as_bytes().ends_with(PART.as_bytes())
 }
 
 /// The folder with its index and its files of parity.

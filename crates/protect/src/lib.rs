@@ -24,7 +24,7 @@ mod check;
 
 pub use check::{Check, check};
 pub use error::ProtectError;
-pub use folder::Watch;
+pub use folder::{PART, Watch, part_of};
 pub use report::{Report, Survives};
 pub use shape::Geometry;
 pub use update::{Update, protect};

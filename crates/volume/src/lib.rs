@@ -58,12 +58,12 @@ pub use asked::LiveChange;
 pub use checked::LogCheck;
 pub use error::{Result, VolumeError};
 pub use open::{CreateRequest, OpenRequest};
-pub use queue::{Done, OwnedOp};
+pub use queue::Done;
 pub use rim::{Reopen, Rim};
 pub use run::Running;
 pub use statistics::Statistics;
 pub use upkeep::{LogCopyState, LogReport};
-pub use volume::{Op, Volume};
+pub use volume::{Op, OwnedOp, Volume, VolumeOp};
 pub use work::Worked;
 
 /// Bytes of a block: what is written, mapped and checked as a whole.

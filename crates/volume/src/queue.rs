@@ -4,40 +4,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 use std::{collections::VecDeque, sync::Arc};
 
-use bytes::Bytes;
-
-use crate::{Op, Result, VolumeError};
+use crate::{Op, OwnedOp, Result, VolumeError};
 
 /// Bytes that are taken up together at most: much at once goes past the log.
 pub(crate) const TOGETHER: usize = 16 << 20;
 /// Bytes that are held here; what is beyond waits where it came from.
 pub(crate) const HELD: usize = 4 * TOGETHER;
-
-/// As [`Op`], with bytes of its own.
-#[allow(missing_docs)] // of fields that their names describe
-#[derive(Clone, Debug)]
-pub enum OwnedOp {
-    /// Bytes at an offset.
-    Write { offset: u64, bytes: Bytes },
-    /// As [`Op::Zero`].
-    Zero { offset: u64, len: u64 },
-}
-
-impl OwnedOp {
-    pub(crate) fn as_op(&self) -> Op<'_> {
-        match self {
-            OwnedOp::Write { offset, bytes } => Op::Write { offset: *offset, bytes },
-            OwnedOp::Zero { offset, len } => Op::Zero { offset: *offset, len: *len },
-        }
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            OwnedOp::Write { bytes, .. } => bytes.len(),
-            OwnedOp::Zero { .. } => 0,
-        }
-    }
-}
 
 /// Hears how a change ended.
 pub type Done = Box<dyn FnOnce(Result<(), Arc<VolumeError>>) + Send>;

@@ -7,8 +7,9 @@ use std::sync::{Arc, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::OwnedOp;
 use crate::pacer::{CleanPacer, SealPacer};
-use crate::queue::{Done, OwnedOp, Queue, Submitted, TOGETHER};
+use crate::queue::{Done, Queue, Submitted, TOGETHER};
 use crate::{Result, Volume, Worked, kept::lock, queue, stream};
 
 /// Rest of a thread with nothing to do.

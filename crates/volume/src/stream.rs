@@ -1,8 +1,8 @@
 //! Long writes that follow each other: while one is on its way into the pool, so is the next.
 
 use crate::long::{Long, PART};
-use crate::queue::{Batch, OwnedOp, Queue, TOGETHER};
-use crate::{BLOCK, Op, Volume, generation::Generation, kept::lock, segment::SegmentHead};
+use crate::queue::{Batch, Queue, TOGETHER};
+use crate::{BLOCK, Op, OwnedOp, Volume, generation::Generation, kept::lock, segment::SegmentHead};
 use std::{collections::VecDeque, sync::Arc, thread::ScopedJoinHandle, time::Duration};
 
 /// Long writes on their way at a time: one encodes while another syncs.

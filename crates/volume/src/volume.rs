@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use bytes::Bytes;
 use kiln_pool::OpenObject;
 use kiln_stripe::{PoolError, Silent};
 
@@ -17,14 +18,36 @@ use crate::{
 /// Interval at which a waiting writer looks for room.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A change of a volume; offsets and lengths are in bytes.
+/// A change of a volume by bytes of some kind; offsets and lengths are in bytes.
 #[allow(missing_docs)] // of fields that their names describe
 #[derive(Copy, Clone, Debug)]
-pub enum Op<'a> {
+pub enum VolumeOp<B> {
     /// Bytes at an offset. Each block of 4096 bytes is written as a whole or not at all.
-    Write { offset: u64, bytes: &'a [u8] },
+    Write { offset: u64, bytes: B },
     /// Bytes that read as zeros from now on and take no space where they are whole blocks.
     Zero { offset: u64, len: u64 },
+}
+
+/// A change by borrowed bytes.
+pub type Op<'a> = VolumeOp<&'a [u8]>;
+/// A change with bytes of its own.
+pub type OwnedOp = VolumeOp<Bytes>;
+
+impl OwnedOp {
+    /// The same change, by borrowed bytes.
+    pub fn as_op(&self) -> Op<'_> {
+        match self {
+            OwnedOp::Write { offset, bytes } => Op::Write { offset: *offset, bytes },
+            OwnedOp::Zero { offset, len } => Op::Zero { offset: *offset, len: *len },
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            OwnedOp::Write { bytes, .. } => bytes.len(),
+            OwnedOp::Zero { .. } => 0,
+        }
+    }
 }
 
 impl Op<'_> {

@@ -20,19 +20,31 @@ fn begun(code: &str, nodes: usize) -> (Cluster, Arc<Rim>, Volume) {
     (cluster, rim, volume)
 }
 
+/// Writes so many times so many random blocks, in steps of some blocks; `then` follows each.
+fn written(
+    volume: &Volume,
+    (seed, steps, blocks, stride, of): (u64, u64, usize, u64, u64),
+    mut then: impl FnMut(u64),
+) -> Model {
+    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(seed));
+    for step in 0..steps {
+        let bytes = random.bytes(blocks * BLOCK);
+        let op = Op::Write { offset: (step * stride % of) * BLOCK as u64, bytes: &bytes };
+        volume.write(&[op]).unwrap();
+        model.apply(&[op]);
+        then(step);
+    }
+    model
+}
+
 /// Writes, loses something half way, goes on, and finds all after a crash.
 fn writes_go_on(lose: impl Fn(&mut Cluster)) {
     let (mut cluster, _, volume) = begun("rs:4+2", 9);
-    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(5));
-    for step in 0..40u64 {
-        let bytes = random.bytes(3 * BLOCK);
-        let op = Op::Write { offset: (step * 5 % 200) * BLOCK as u64, bytes: &bytes };
-        volume.write(&[op]).unwrap();
-        model.apply(&[op]);
+    let model = written(&volume, (5, 40, 3, 5, 200), |step| {
         if step == 20 {
             lose(&mut cluster);
         }
-    }
+    });
     drop(volume);
     cluster.crash(3);
     model.check(&open(&cluster.rim(&[], 2)), "after the crash");
@@ -167,13 +179,7 @@ fn what_cannot_be_is_said() {
 #[test]
 fn a_volume_in_a_full_pool_opens_to_read() {
     let (mut cluster, rim, volume) = begun("rs:3+2", 7);
-    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(9));
-    for step in 0..30u64 {
-        let bytes = random.bytes(2 * BLOCK);
-        let op = Op::Write { offset: (step * 7 % 200) * BLOCK as u64, bytes: &bytes };
-        volume.write(&[op]).unwrap();
-        model.apply(&[op]);
-    }
+    let model = written(&volume, (9, 30, 2, 7, 200), |_| ());
     drop((volume, rim));
     cluster.crash(3);
     cluster.disks.values().for_each(|disk| disk.limit_space(0));
@@ -214,14 +220,9 @@ fn a_volume_in_a_full_pool_opens_to_read() {
 #[test]
 fn what_is_freed_in_a_full_pool_makes_room() {
     let (mut cluster, rim, volume) = begun("rs:3+2", 7);
-    let (mut model, mut random) = (Model(vec![0; 1 << 20]), Random(11));
-    for step in 0..90u64 {
-        let bytes = random.bytes(4 * BLOCK);
-        let op = Op::Write { offset: (step * 7 % 250) * BLOCK as u64, bytes: &bytes };
-        volume.write(&[op]).unwrap();
-        model.apply(&[op]);
+    let mut model = written(&volume, (11, 90, 4, 7, 250), |step| {
         while step < 80 && volume.seal().unwrap() != kiln_volume::Worked::Nothing {}
-    }
+    });
     let segments = |rim: &Rim| objects(&rim.pool(), ".volumes/data/").unwrap().len();
     let before = segments(&rim);
     drop((volume, rim));

@@ -1,38 +1,24 @@
 //! Any sequence of writes, zeros, work, crashes and lost nodes gives what was acknowledged.
 
 use crate::common::*;
-use kiln_volume::{Op, Volume};
+use kiln_volume::{Op, OwnedOp, Volume};
 
 /// A write or a range of zeros somewhere, mostly in whole blocks, mostly in a part that is hot.
-pub enum Planned {
-    Write(u64, Vec<u8>),
-    Zero(u64, u64),
-}
-
-impl Planned {
-    pub fn random(random: &mut Random, size: u64) -> Planned {
-        let block = BLOCK as u64;
-        let blocks = size / block;
-        let hot = if random.below(3) == 0 { blocks } else { (blocks / 8).max(1) };
-        let first = random.below(hot) * block;
-        let (offset, len) = match random.below(8) {
-            0 => (first + random.below(block), 1 + random.below(3 * block)),
-            1 => (first, (1 + random.below(40)) * block),
-            _ => (first, (1 + random.below(3)) * block),
-        };
-        let offset = offset.min(size - 1);
-        let len = len.min(size - offset);
-        match random.below(6) {
-            0 => Planned::Zero(offset, len),
-            _ => Planned::Write(offset, random.bytes(len as usize)),
-        }
-    }
-
-    pub fn op(&self) -> Op<'_> {
-        match self {
-            Planned::Write(offset, bytes) => Op::Write { offset: *offset, bytes },
-            Planned::Zero(offset, len) => Op::Zero { offset: *offset, len: *len },
-        }
+fn planned(random: &mut Random, size: u64) -> OwnedOp {
+    let block = BLOCK as u64;
+    let blocks = size / block;
+    let hot = if random.below(3) == 0 { blocks } else { (blocks / 8).max(1) };
+    let first = random.below(hot) * block;
+    let (offset, len) = match random.below(8) {
+        0 => (first + random.below(block), 1 + random.below(3 * block)),
+        1 => (first, (1 + random.below(40)) * block),
+        _ => (first, (1 + random.below(3)) * block),
+    };
+    let offset = offset.min(size - 1);
+    let len = len.min(size - offset);
+    match random.below(6) {
+        0 => OwnedOp::Zero { offset, len },
+        _ => OwnedOp::Write { offset, bytes: random.bytes(len as usize).into() },
     }
 }
 
@@ -53,9 +39,9 @@ fn play(code: &str, nodes: usize, m: usize, seed: u64) {
     let mut volume = open(&cluster.rim(&[], seed));
     for step in 0..600 {
         let what = format!("{code}, seed {seed}, step {step}");
-        let planned: Vec<Planned> =
-            (0..1 + random.below(4)).map(|_| Planned::random(&mut random, size)).collect();
-        let ops: Vec<Op<'_>> = planned.iter().map(Planned::op).collect();
+        let all: Vec<OwnedOp> =
+            (0..1 + random.below(4)).map(|_| planned(&mut random, size)).collect();
+        let ops: Vec<Op<'_>> = all.iter().map(OwnedOp::as_op).collect();
         volume.write(&ops).unwrap_or_else(|error| panic!("{what}: {error}"));
         model.apply(&ops);
         work(&volume, &mut random);
@@ -97,9 +83,9 @@ fn play_cuts(code: &str, nodes: usize, seed: u64) {
             if step == cut {
                 cluster.cut(&mut random, 80);
             }
-            let planned: Vec<Planned> =
-                (0..1 + random.below(3)).map(|_| Planned::random(&mut random, size)).collect();
-            let ops: Vec<Op<'_>> = planned.iter().map(Planned::op).collect();
+            let all: Vec<OwnedOp> =
+                (0..1 + random.below(3)).map(|_| planned(&mut random, size)).collect();
+            let ops: Vec<Op<'_>> = all.iter().map(OwnedOp::as_op).collect();
             if volume.write(&ops).is_ok() {
                 model.apply(&ops);
                 // Failures in the background lose nothing.
