@@ -51,37 +51,6 @@ pub struct Plan {
     recover: recover::Recover,
 }
 
-/// The cost of one loss, for one stripe.
-#[derive(Serialize)]
-struct Cost {
-    code: String,
-    order: String,
-    strategy: &'static str,
-    lost: Vec<usize>,
-    helpers: Vec<usize>,
-    chunk: u64,
-    sub_chunk: u64,
-    alpha: usize,
-    sub_chunks_read: usize,
-    /// `sub_chunks_read` in chunks.
-    chunks_read: f64,
-    bytes_read: u64,
-    read_runs: usize,
-    bytes_sent: u64,
-    max_node_load: u64,
-    bytes_written: u64,
-    nodes: Vec<Load>,
-}
-
-/// Reads of one helper.
-#[derive(Serialize)]
-struct Load {
-    index: usize,
-    sub_chunks: usize,
-    bytes_read: u64,
-    read_runs: usize,
-}
-
 impl Plan {
     pub fn run(self, setup: &Setup) -> Result<Exit> {
         let codec = setup::codec(&self.code)?;
@@ -126,47 +95,45 @@ impl Plan {
     }
 }
 
-fn cost(codec: &Codec, lost: &[usize], sub_chunk: u64) -> Result<Cost> {
+fn cost(codec: &Codec, lost: &[usize], sub_chunk: u64) -> Result<impl Serialize + use<>> {
     let shape = codec.shape();
     let available: Vec<usize> = (0..shape.n()).filter(|index| !lost.contains(index)).collect();
     let plan = codec.repair_plan(lost, &available)?;
     let bytes = |sub_chunks: usize| sub_chunks as u64 * sub_chunk;
-    let nodes: Vec<Load> = plan
-        .helpers()
-        .iter()
-        .map(|helper| Load {
+    let load = |helper: &kiln_code::HelperReads| {
+        fields! {
             index: helper.chunk,
             sub_chunks: helper.sub_chunks(),
             bytes_read: bytes(helper.sub_chunks()),
             read_runs: helper.runs.len(),
-        })
-        .collect();
+        }
+    };
     let bytes_read = bytes(plan.sub_chunks_read());
-    Ok(Cost {
+    Ok(fields! {
         code: codec.spec().to_string(),
         order: codec.order().to_owned(),
         strategy: plan.strategy().name(),
         lost: plan.lost().to_vec(),
-        helpers: nodes.iter().map(|load| load.index).collect(),
+        helpers: plan.helpers().iter().map(|helper| helper.chunk).collect::<Vec<_>>(),
         chunk: bytes(shape.alpha),
-        sub_chunk,
+        sub_chunk: sub_chunk,
         alpha: shape.alpha,
         sub_chunks_read: plan.sub_chunks_read(),
         chunks_read: plan.sub_chunks_read() as f64 / shape.alpha as f64,
-        bytes_read,
+        bytes_read: bytes_read,
         read_runs: plan.runs(),
         // All helpers send what they read to the one node that rebuilds.
         bytes_sent: bytes_read,
         max_node_load: bytes_read,
         bytes_written: bytes(plan.lost().len() * shape.alpha),
-        nodes,
+        nodes: plan.helpers().iter().map(load).collect::<Vec<_>>(),
     })
 }
 
 fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<Exit> {
     let n = codec.shape().n();
     let costs = (0..n).map(|index| cost(codec, &[index], sub_chunk));
-    let losses: Vec<Cost> = costs.collect::<Result<_, _>>()?;
+    let losses: Vec<_> = costs.collect::<Result<_, _>>()?;
     let report = fields! { losses: losses };
     setup.answer(&report, || setup.text("plans of all losses", &report, context! {}))
 }

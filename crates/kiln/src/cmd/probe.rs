@@ -3,21 +3,20 @@
 use std::{path::PathBuf, time::Instant};
 
 use clap::Args;
-use kiln_store::device::fit::{Sample, fit};
+use kiln_store::device::fit::fit;
 use kiln_store::device::{Combine, DeviceModel, Uncertainty, measure};
 use kiln_store::{
     Backend, FileBackend, ReadAt, ReadMode, SplitMix64, device_counted, longest_read, open_device,
 };
 use kiln_stripe::Observer;
 use minijinja::context;
-use serde::Serialize;
 
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::names::{DEVICE_MODEL, PROBE_SCRATCH};
 use crate::print::seconds;
 use crate::setup::{Setup, direct, local, write_file};
-use crate::sizes;
+use crate::{fields, sizes};
 
 /// Bytes written to the scratch file at a time.
 const BLOCK: usize = 1 << 20;
@@ -46,33 +45,6 @@ pub struct Probe {
     scratch: u64,
 }
 
-#[derive(Serialize)]
-struct Report {
-    target: String,
-    /// The file that holds the model now.
-    stored: Option<String>,
-    model: DeviceModel,
-    /// Bytes that take as long to transfer as one more read takes.
-    gap_bytes: u64,
-    meaning: Vec<String>,
-    /// Longer reads are asked for in pieces of this size.
-    longest_read: u64,
-    /// Bytes that this program asked for, and that the device counted meanwhile for all its users.
-    asked: Requests,
-    counted: Option<Requests>,
-    bytes_read: u64,
-    seconds: f64,
-    samples: Vec<Sample>,
-    /// Seconds between stalls of a device that grants reads in slices.
-    slice_seconds: Option<f64>,
-}
-
-#[derive(Serialize)]
-struct Requests {
-    reads: u64,
-    bytes: u64,
-}
-
 impl Probe {
     pub fn run(self, setup: &Setup) -> Result<Exit> {
         self.check()?;
@@ -98,23 +70,29 @@ impl Probe {
             let problem = "too small to measure: 64 KiB are the least".into();
             Failure::NotUsable { path: self.target.clone(), problem }
         })?;
-        let counted = device_counted(&self.target).zip(before).map(|(now, then)| Requests {
-            reads: (now.reads + now.merged).saturating_sub(then.reads + then.merged),
-            bytes: now.bytes.saturating_sub(then.bytes),
+        let requests = |reads: u64, bytes: u64| fields! { reads: reads, bytes: bytes };
+        let counted = device_counted(&self.target).zip(before).map(|(now, then)| {
+            let reads = (now.reads + now.merged).saturating_sub(then.reads + then.merged);
+            requests(reads, now.bytes.saturating_sub(then.bytes))
         });
-        let report = Report {
-            target,
+        let report = fields! {
+            target: target,
+            // The file that holds the model now.
             stored: self.store(folder, &model)?.map(|path| path.display().to_string()),
+            model: &model,
+            // Bytes that take as long to transfer as one more read takes.
             gap_bytes: model.gap_bytes(),
             meaning: meaning(&model, measured.slice_seconds),
-            slice_seconds: measured.slice_seconds,
-            model,
+            // Longer reads are asked for in pieces of this size.
             longest_read: longest,
-            asked: Requests { reads: measured.reads, bytes: measured.bytes },
-            counted,
+            // What this program asked for, and what the device counted meanwhile for all its users.
+            asked: requests(measured.reads, measured.bytes),
+            counted: counted,
             bytes_read: measured.bytes,
             seconds: setup.seconds(),
             samples: measured.samples,
+            // Seconds between stalls of a device that grants reads in slices.
+            slice_seconds: measured.slice_seconds,
         };
         setup.tell("probe", &report, context! {})
     }

@@ -20,43 +20,8 @@ pub struct Flags {
     weights: Option<String>,
 }
 
-#[derive(Serialize)]
-struct Row {
-    order: String,
-    s_total: usize,
-    s_min: usize,
-    fewest_runs: usize,
-    most_runs: usize,
-    /// By lost chunk.
-    runs: Vec<usize>,
-    /// By digit.
-    flips: Vec<usize>,
-    weighted: Option<f64>,
-    two_losses: TwoLosses,
-    adjacent: Adjacent,
-}
-
-/// Runs over all chunks, a stripe, where whole shards are read and stripes lie one behind the
-/// other, so that a run may go on in the next stripe.
-#[derive(Serialize)]
-struct Adjacent {
-    stripes: usize,
-    runs: f64,
-    /// The same if every other stripe had the order backwards.
-    turned: f64,
-}
-
 /// Stripes that are looked at together: more change nothing in the mean but the last digit.
 const ADJACENT: usize = 64;
-
-/// Pairs that are rebuilt with less than k chunks read.
-#[derive(Serialize)]
-struct TwoLosses {
-    pairs: usize,
-    repairable: usize,
-    mean_runs: Option<f64>,
-    most_runs: usize,
-}
 
 impl Flags {
     /// Returns whether `kiln plan` is about orders.
@@ -71,7 +36,7 @@ impl Flags {
         let layers = codec.layers().ok_or_else(|| CodeError::Internal("no layers".into()))?;
         let orders: Vec<Order> =
             costs.iter().map(|cost| Order::new(layers, &cost.order)).collect::<Result<_, _>>()?;
-        let rows: Vec<Row> =
+        let rows: Vec<_> =
             costs.iter().zip(&orders).map(|(cost, order)| row(layers, cost, order)).collect();
         let bound = weights.as_deref().map(|weights| layers.weighted_bound(weights)).transpose()?;
         let reduction = 1.0 - layers.least_share();
@@ -113,28 +78,33 @@ fn weights(text: &str) -> Result<Vec<f64>> {
     words.map(|word| word.parse().map_err(|_| bad(format!("'{word}' is not a number")))).collect()
 }
 
-fn row(layers: &Layers, cost: &OrderCost, order: &Order) -> Row {
+fn row(layers: &Layers, cost: &OrderCost, order: &Order) -> impl Serialize {
     let runs = |turned| {
         let runs: usize = order.runs_of_stripes(layers, ADJACENT, turned).iter().sum();
         runs as f64 / ADJACENT as f64
     };
     let pairs = cost.pairs;
     let mean = pairs.runs as f64 / pairs.repairable as f64;
-    Row {
+    fields! {
         order: cost.order.clone(),
         s_total: cost.s_total,
         s_min: layers.s_min(),
         fewest_runs: cost.range.0,
         most_runs: cost.range.1,
+        // By lost chunk, and by digit.
         runs: cost.runs.clone(),
         flips: cost.flips.clone(),
         weighted: cost.weighted,
-        two_losses: TwoLosses {
+        // Pairs that are rebuilt with less than k chunks read.
+        two_losses: fields! {
             pairs: pairs.pairs,
             repairable: pairs.repairable,
             mean_runs: (pairs.repairable > 0).then_some(mean),
             most_runs: pairs.most,
         },
-        adjacent: Adjacent { stripes: ADJACENT, runs: runs(false), turned: runs(true) },
+        // Runs over all chunks, a stripe, where whole shards are read and stripes lie one behind
+        // the other, so that a run may go on in the next stripe; and the same if every other
+        // stripe had the order backwards.
+        adjacent: fields! { stripes: ADJACENT, runs: runs(false), turned: runs(true) },
     }
 }

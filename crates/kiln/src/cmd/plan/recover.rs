@@ -11,7 +11,7 @@ use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::setup::Setup;
+use crate::{fields, setup::Setup};
 
 /// The longest line of a layout file: 256 node names of 64 bytes.
 const LINE_MAX: usize = 20_000;
@@ -59,44 +59,6 @@ impl Recover {
     pub fn is_asked(&self) -> bool {
         self.recover
     }
-}
-
-#[derive(Serialize)]
-struct Report {
-    code: String,
-    stripes: usize,
-    chunk: u64,
-    nodes: usize,
-    failed: Vec<String>,
-    to: Vec<String>,
-    seed: u64,
-    /// Bytes on the busiest link when all is done; with unequal links as if on the mean link.
-    makespan: u64,
-    bound_makespan: u64,
-    ratio: f64,
-    /// Time of the busiest link.
-    estimated_seconds: f64,
-    bandwidth: u64,
-    plan_seconds: f64,
-    /// Rebuilt chunks that share a failure domain with another chunk of their stripe.
-    crowded: usize,
-    strategies: BTreeMap<&'static str, usize>,
-    classes: Vec<Class>,
-    table: Vec<Load>,
-}
-
-#[derive(Serialize)]
-struct Class {
-    lost: usize,
-    stripes: usize,
-    makespan: u64,
-}
-
-#[derive(Serialize)]
-struct Load {
-    node: String,
-    sent: u64,
-    received: u64,
 }
 
 /// Plans and reports.
@@ -162,7 +124,7 @@ pub fn run(
     let before = setup.seconds();
     let plan = RecoveryPlan::new(cluster, layout, &emit, to, &options)?;
     let seconds = setup.seconds() - before;
-    let report = Report { failed, to: new, ..report(&plan, codec, chunk, seconds, setup.seed) };
+    let report = report(&plan, codec, chunk, (failed, new), (seconds, setup.seed));
     setup.answer(&report, || setup.text("plan of machines", &report, context! {}))
 }
 
@@ -216,41 +178,42 @@ fn layout(path: &Path, codec: &Codec, cluster: &Cluster, failed: &[usize]) -> Re
     Ok(layout)
 }
 
-fn report(plan: &RecoveryPlan, codec: &Codec, chunk: u64, seconds: f64, seed: u64) -> Report {
+fn report(
+    plan: &RecoveryPlan,
+    codec: &Codec,
+    chunk: u64,
+    (failed, to): (Vec<String>, Vec<String>),
+    (seconds, seed): (f64, u64),
+) -> impl Serialize {
     let bytes = |chunks: f64| (chunks * chunk as f64).round() as u64;
-    let loads = plan.cluster().nodes().iter().zip(plan.sent()).zip(plan.received());
-    let table: Vec<Load> = loads
-        .map(|((node, sent), received)| Load {
-            node: node.name.clone(),
-            sent: bytes(sent),
-            received: bytes(received),
-        })
-        .collect();
-    Report {
+    let nodes = plan.cluster().nodes();
+    let loads = nodes.iter().zip(plan.sent()).zip(plan.received());
+    let load = |((node, sent), received): ((&kiln_plan::Node, f64), f64)| {
+        fields! { node: node.name.clone(), sent: bytes(sent), received: bytes(received) }
+    };
+    let class = |class: &kiln_plan::RiskClass| {
+        fields! { lost: class.lost, stripes: class.stripes, makespan: bytes(class.makespan) }
+    };
+    fields! {
         code: codec.spec().to_string(),
         stripes: plan.jobs().len(),
-        chunk,
-        nodes: table.len(),
-        failed: Vec::new(),
-        to: Vec::new(),
-        seed,
+        chunk: chunk,
+        nodes: nodes.len(),
+        failed: failed,
+        to: to,
+        seed: seed,
+        // Bytes on the busiest link when all is done; with unequal links as if on the mean link.
         makespan: bytes(plan.makespan()),
         bound_makespan: bytes(plan.bound()),
         ratio: if plan.bound() > 0.0 { plan.makespan() / plan.bound() } else { 1.0 },
+        // Time of the busiest link.
         estimated_seconds: plan.seconds(chunk),
-        bandwidth: table.iter().map(|load| load.sent).sum(),
+        bandwidth: plan.sent().map(bytes).sum::<u64>(),
         plan_seconds: seconds,
+        // Rebuilt chunks that share a failure domain with another chunk of their stripe.
         crowded: plan.crowded(),
         strategies: plan.strategies(),
-        classes: plan
-            .classes()
-            .iter()
-            .map(|class| Class {
-                lost: class.lost,
-                stripes: class.stripes,
-                makespan: bytes(class.makespan),
-            })
-            .collect(),
-        table,
+        classes: plan.classes().iter().map(class).collect::<Vec<_>>(),
+        table: loads.map(load).collect::<Vec<_>>(),
     }
 }
