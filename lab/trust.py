@@ -108,7 +108,7 @@ def main():
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     kiln, objects, cluster, tests, nbd, net = map(os.path.abspath, options.programs)
-    states, histories, seeds = (500, 100, 300) if options.quick else (10_000, 500, 10_000)
+    states, histories, seeds = (500, 100, 500) if options.quick else (10_000, 500, 10_000)
     seconds = {}
     for stopped in (1, M):
         with tempfile.TemporaryDirectory() as folder:

@@ -86,14 +86,12 @@ fn a_copy_of_a_log_with_bytes_of_another_place_is_named_and_not_read() {
     for (node, disk) in &cluster.memory {
         let Some(name) = log(disk, true) else { continue };
         let right = disk.bytes(&name).unwrap();
-        let mut turned = right.clone();
-        turned[..12 * page].rotate_left(2 * page);
-        turned[..2 * page].fill(0);
-        let mut over = right.clone();
-        over[2 * page..4 * page].copy_from_slice(&right[..2 * page]);
-        let mut mixed = right.clone();
-        mixed[2 * page..4 * page].copy_from_slice(&theirs[2 * page..4 * page]);
-        for (at, wrong) in [theirs.clone(), turned, over, mixed].into_iter().enumerate() {
+        let mut wrong = [theirs.clone(), right.clone(), right.clone(), right];
+        wrong[1][..12 * page].rotate_left(2 * page);
+        wrong[1][..2 * page].fill(0);
+        wrong[2].copy_within(..2 * page, 2 * page);
+        wrong[3][2 * page..4 * page].copy_from_slice(&theirs[2 * page..4 * page]);
+        for (at, wrong) in wrong.into_iter().enumerate() {
             let copy = cluster.copy(1);
             copy.memory[node].put(&name, wrong);
             let rim = copy.rim(&[], 2);

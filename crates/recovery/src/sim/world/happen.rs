@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kiln_store::{Backend, MemoryBackend};
 
-use super::{Happens, Host, World};
+use super::{Faults, Happens, Host, World};
 use crate::sim::disk::{Health, elsewhere};
 use crate::sim::scheduled_faults::What;
 use kiln_testkit::Random;
@@ -79,7 +79,9 @@ impl World {
     /// Ends all scheduled faults, those to come too.
     pub(in crate::sim) fn heal(&mut self) -> Vec<usize> {
         self.scheduled_faults.clear();
-        self.faults.heal();
+        // Delays stay.
+        let Faults { delay_ms, disk_ms, .. } = self.faults;
+        self.faults = Faults { delay_ms, disk_ms, ..Faults::default() };
         let lost = self.lost();
         for host in 0..self.hosts.len() {
             self.hosts[host].health.heal();
