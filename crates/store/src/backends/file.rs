@@ -73,6 +73,7 @@ pub struct FileBackend {
     confined: bool,
     /// Files that wait for their names.
     pending: Arc<Pending>,
+    tables: Arc<packs::Tables>,
 }
 
 /// A folder that was made by the first write to it: removed in the end if it is still empty.
@@ -110,8 +111,8 @@ impl FileBackend {
 
     fn at(folder: PathBuf) -> Self {
         let (mode, contexts, meter) = (ReadMode::default(), Arc::default(), Arc::default());
-        let pending = Arc::default();
-        Self { folder, mode, contexts, meter, lazy: None, confined: false, pending }
+        let (pending, tables) = (Arc::default(), Arc::default());
+        Self { folder, mode, contexts, meter, lazy: None, confined: false, pending, tables }
     }
 
     /// Makes the folder if it may be absent and is.

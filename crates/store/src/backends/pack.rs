@@ -89,6 +89,15 @@ pub fn find(
     len: u64,
     read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
 ) -> io::Result<Option<(u64, u64)>> {
+    let table = table(len, &read)?;
+    table.map(|table| find_in(&table, stem, len, read)).transpose()
+}
+
+/// Reads the table of a pack file, as for [`find`].
+pub fn table(
+    len: u64,
+    read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+) -> io::Result<Option<Vec<u8>>> {
     let mut head = [0; HEAD];
     if len < HEAD as u64 {
         return Ok(None);
@@ -97,9 +106,6 @@ pub fn find(
     if head[..8] != MAGIC {
         return Ok(None);
     }
-    let number = |bytes: &[u8]| {
-        bytes.iter().rev().fold(0, |number: u64, byte| number << 8 | u64::from(*byte))
-    };
     if number(&head[8..12]) != u64::from(VERSION) {
         return Err(damaged("it is of a version that this program does not know"));
     }
@@ -113,6 +119,16 @@ pub fn find(
     if u64::from(checksum(&table)) != number(&head[16..20]) {
         return Err(damaged("its table is not as it was written"));
     }
+    Ok(Some(table))
+}
+
+/// As [`find`], in a file with this table.
+pub fn find_in(
+    table: &[u8],
+    stem: &str,
+    len: u64,
+    read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+) -> io::Result<(u64, u64)> {
     let sum = u64::from(checksum(stem.as_bytes()));
     for entry in table[4..].chunks_exact(ENTRY).filter(|entry| number(&entry[..4]) == sum) {
         let (length, offset) = (number(&entry[4..8]), number(&entry[8..]));
@@ -124,10 +140,14 @@ pub fn find(
         let mut named = vec![0; before as usize];
         read(offset - before, &mut named)?;
         if number(&named[..2]) == stem.len() as u64 && &named[2..] == stem.as_bytes() {
-            return Ok(Some((offset, length)));
+            return Ok((offset, length));
         }
     }
     Err(damaged("it has no file of this name"))
+}
+
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn damaged(what: &str) -> io::Error {

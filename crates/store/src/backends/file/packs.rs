@@ -1,11 +1,13 @@
 //! Files of a folder that share one, see `backends/pack.rs`.
 
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use rustix::fs::AtFlags;
 
 use super::FileBackend;
@@ -18,6 +20,16 @@ use crate::{
 const WASTE: u64 = 2;
 /// Bytes of a pack file that are written at once.
 const WRITE_BYTES: usize = 64 << 10;
+
+/// Most bytes of tables of pack files that are remembered: small files are read in the order of
+/// their keys, and a table would be read for each of its files.
+const TABLES: usize = 1 << 20;
+
+/// A pack file: device, number, length and time, since it is never written again.
+type PackFile = (u64, u64, u64, (i64, i64));
+
+/// Tables of pack files.
+pub(super) type Tables = Mutex<HashMap<PackFile, Arc<[u8]>>>;
 
 /// A file of the folder, and the bytes of it that a name stands for.
 pub(super) struct Window {
@@ -50,11 +62,35 @@ impl FileBackend {
     pub(super) fn window(&self, name: &str, stem: &str, path: &Path) -> Result<Window> {
         let fail = |error| self.error(Operation::Open, name, error);
         let file = self.reader(path).map_err(fail)?;
-        let len = file.metadata().map_err(fail)?.len();
-        let found = pack::find(stem, len, |at, buf| file.read_exact_at(buf, at)).map_err(fail)?;
+        let meta = file.metadata().map_err(fail)?;
+        let (len, read) = (meta.len(), |at, buf: &mut [u8]| file.read_exact_at(buf, at));
+        let of = (meta.dev(), meta.ino(), len, (meta.mtime(), meta.mtime_nsec()));
+        let known = self.tables.lock().get(&of).cloned();
+        let known = known.and_then(|table| pack::find_in(&table, stem, len, read).ok());
+        let found = match known {
+            None => self.found_anew(of, stem, read).map_err(fail)?,
+            known => known,
+        };
         let shared = found.is_some();
         let (start, len) = found.unwrap_or((0, len));
         Ok(Window { file, start, len, shared })
+    }
+
+    /// Finds a stem in a file, and remembers its table.
+    fn found_anew(
+        &self,
+        of: PackFile,
+        stem: &str,
+        read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
+    ) -> io::Result<Option<(u64, u64)>> {
+        let Some(table) = pack::table(of.2, &read)? else { return Ok(None) };
+        let found = pack::find_in(&table, stem, of.2, read)?;
+        let mut tables = self.tables.lock();
+        if tables.values().map(|table| table.len()).sum::<usize>() >= TABLES {
+            tables.clear();
+        }
+        tables.insert(of, table.into());
+        Ok(Some(found))
     }
 
     /// Writes files that can share one as one; `None`: the file system has no second names, and
