@@ -10,7 +10,6 @@ pub mod pool_tree;
 pub mod get;
 pub mod put;
 pub mod duplicate;
-mod rename;
 
 use std::{convert::Infallible, iter, path::Path};
 

@@ -38,7 +38,7 @@ pub struct Mount {
     /// Empty folder to mount at
     dir: PathBuf,
     /// Folder of the pool to show [default: all of it]
-    #[arg(default_value = "", value_parser = in_pool)]
+    #[arg(default_value = "", hide_default_value = true, value_parser = in_pool)]
     prefix: String,
     /// As it was then, as for kiln ls; nothing can be changed
     #[arg(long, value_name = "TIME", value_parser = moment)]

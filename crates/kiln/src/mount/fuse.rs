@@ -23,7 +23,7 @@ use crate::transfer::raw_names::{path_of, to_file, to_pool};
 /// The kernel's door to a mounted pool.
 pub struct Door(pub Arc<Mount>);
 
-const GENERATION: Generation = Generation(0);
+const FLAGS: FopenFlags = FopenFlags::empty();
 
 impl Mount {
     /// Returns what is shown of a number.
@@ -48,26 +48,22 @@ impl Mount {
             Kind::Folder => (FileType::Directory, 0),
             Kind::Link(target) => (FileType::Symlink, path_of(target).as_os_str().len() as u64),
         };
-        let (ino, blocks, perm) = (INodeNo(number), size.div_ceil(512), *mode as u16 & 0o7777);
-        let nlink = if kind == FileType::Directory { 2 } else { 1 };
-        let (atime, mtime, ctime, crtime) = (time, time, time, time);
-        let (rdev, blksize, flags) = (0, 1 << 20, 0);
         FileAttr {
-            ino,
+            ino: INodeNo(number),
             size,
-            blocks,
-            atime,
-            mtime,
-            ctime,
-            crtime,
+            blocks: size.div_ceil(512),
+            atime: time,
+            mtime: time,
+            ctime: time,
+            crtime: time,
             kind,
-            perm,
-            nlink,
+            perm: *mode as u16 & 0o7777,
+            nlink: if kind == FileType::Directory { 2 } else { 1 },
             uid,
             gid,
-            rdev,
-            blksize,
-            flags,
+            rdev: 0,
+            blksize: 1 << 20,
+            flags: 0,
         }
     }
 
@@ -104,9 +100,8 @@ impl Mount {
         let (k, n) = shape.map_or((1, 1), |shape| (shape.k as u64, shape.n() as u64));
         let places = pool.config().node.iter().filter_map(|node| pool.place(&node.id));
         let spaces = places.filter_map(|place| place.space().ok().flatten());
-        let (total, free) =
-            spaces.fold((0, 0), |(total, free), one| (total + one.total, free + one.free));
-        (total / n * k, free / n * k)
+        let sum = spaces.fold((0, 0), |sum, one| (sum.0 + one.total, sum.1 + one.free));
+        (sum.0 / n * k, sum.1 / n * k)
     }
 
     fn child(&self, parent: INodeNo, word: &OsStr) -> Result<String> {
@@ -120,49 +115,36 @@ impl Mount {
     }
 }
 
-/// A reply that is sent with what a request came to.
-trait Answer<T>: Sized {
-    fn send(self, value: T);
-    fn refuse(self, code: Errno);
-
-    fn answer(self, act: impl FnOnce() -> Result<T>) {
-        match act() {
-            Ok(value) => self.send(value),
-            Err(Refusal(code)) => self.refuse(code),
+/// Sends a reply with what its request came to.
+macro_rules! send {
+    (ReplyEmpty, $reply:ident, $done:ident) => {{
+        let () = $done;
+        $reply.ok()
+    }};
+    (ReplyEntry, $reply:ident, $attr:ident) => {
+        $reply.entry(&FRESH, &$attr, Generation(0))
+    };
+    (ReplyAttr, $reply:ident, $attr:ident) => {
+        $reply.attr(&FRESH, &$attr)
+    };
+    (ReplyData, $reply:ident, $bytes:ident) => {
+        $reply.data(&$bytes)
+    };
+    (ReplyWrite, $reply:ident, $bytes:ident) => {
+        $reply.written($bytes as u32)
+    };
+    (ReplyOpen, $reply:ident, $at:ident) => {
+        $reply.opened(FileHandle($at), FLAGS)
+    };
+    (ReplyCreate, $reply:ident, $attr:ident) => {
+        $reply.created(&FRESH, &$attr, Generation(0), FileHandle(0), FLAGS)
+    };
+    (ReplyXattr, $reply:ident, $value:ident) => {
+        match $value {
+            (0, value) => $reply.size(value.len() as u32),
+            (room, value) if value.len() > room as usize => $reply.error(Errno::ERANGE),
+            (_, value) => $reply.data(&value),
         }
-    }
-}
-
-/// Says how replies are sent.
-macro_rules! answers {
-    ($($reply:ident, $type:ty => $send:expr;)*) => {
-        $(impl Answer<$type> for $reply {
-            fn send(self, value: $type) {
-                let send: fn($reply, $type) = $send;
-                send(self, value);
-            }
-
-            fn refuse(self, code: Errno) {
-                self.error(code);
-            }
-        })*
-    };
-}
-
-answers! {
-    ReplyEmpty, () => |reply, ()| reply.ok();
-    ReplyEntry, FileAttr => |reply, attr| reply.entry(&FRESH, &attr, GENERATION);
-    ReplyAttr, FileAttr => |reply, attr| reply.attr(&FRESH, &attr);
-    ReplyData, Vec<u8> => |reply, bytes| reply.data(&bytes);
-    ReplyWrite, usize => |reply, bytes| reply.written(bytes as u32);
-    ReplyOpen, u64 => |reply, at| reply.opened(FileHandle(at), FopenFlags::empty());
-    ReplyCreate, (FileAttr, u64) => |reply, (attr, at)| {
-        reply.created(&FRESH, &attr, GENERATION, FileHandle(at), FopenFlags::empty());
-    };
-    ReplyXattr, (u32, Vec<u8>) => |reply, (room, value)| match room {
-        0 => reply.size(value.len() as u32),
-        room if value.len() > room as usize => reply.error(Errno::ERANGE),
-        _ => reply.data(&value),
     };
 }
 
@@ -170,9 +152,12 @@ answers! {
 macro_rules! requests {
     ($mount:ident; $($name:ident($($arg:tt: $type:ty),*) $reply:ident => $end:expr;)*) => {
         $(fn $name(&self, $($arg: $type,)* reply: $reply) {
-            let $mount = &*self.0;
-            let _ = $mount;
-            reply.answer(|| $end);
+            #[allow(unused_variables)]
+            let act = |$mount: &Mount| $end;
+            match act(&self.0) {
+                Ok(value) => send!($reply, reply, value),
+                Err(Refusal(code)) => reply.error(code),
+            }
         })*
     };
 }
@@ -252,7 +237,7 @@ impl Filesystem for Door {
             draft.written_by(req.pid());
             mount.opened(number);
             mount.touch(&name)?;
-            Ok((mount.attributes(number, &draft.node()?), 0))
+            Ok(mount.attributes(number, &draft.node()?))
         };
         open(req: &Request, ino: INodeNo, flags: OpenFlags) ReplyOpen => {
             mount.open(ino.0, flags.0 & libc::O_TRUNC != 0, req.pid()).map(|()| 0)
@@ -289,7 +274,8 @@ impl Filesystem for Door {
         listxattr(_: &Request, ino: INodeNo, size: u32) ReplyXattr => {
             let about = mount.look(&mount.name(ino.0)?)?.about;
             let names = about.extended.keys().filter_map(|name| shown_attribute(name));
-            Ok((size, names.flat_map(|name| [name.as_bytes(), b"\0"].concat()).collect()))
+            let names: String = names.flat_map(|name| [name, "\0"]).collect();
+            Ok((size, names.into_bytes()))
         };
         setxattr(_: &Request, ino: INodeNo, name: &OsStr, value: &[u8], flags: i32, _: u32)
         ReplyEmpty => mount.change(ino.0, |about| {
