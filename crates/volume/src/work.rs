@@ -412,7 +412,8 @@ pub(crate) fn read_head(
         true => whole(&first),
         false => None,
     };
-    let found = match found {
+    // A disk that wrote elsewhere has the whole header of another segment there.
+    let found = match found.filter(|head| head.id == *id) {
         Some(head) => Some(head),
         None => read_head_checked(rim, object)?,
     };
