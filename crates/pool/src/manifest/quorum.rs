@@ -533,11 +533,6 @@ impl ManifestStore<'_> {
         match self.complete(key, name) {
             // A client that only reads takes what it found; one that writes completes it.
             Err(PoolError::Store(error)) if error.is_denied() => Ok(found),
-            // A node answered when it was used first, and does not now: others may be enough.
-            Err(PoolError::Store(error)) => match self.map.without_silent() {
-                Some(map) => ManifestStore::new(&map).complete(key, name),
-                None => Err(error.into()),
-            },
             complete => complete,
         }
     }

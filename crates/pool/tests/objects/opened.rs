@@ -1,7 +1,7 @@
 //! Objects that are read many times, a few bytes each, while disks are away.
 
 use crate::world::*;
-use kiln_pool::{GetRequest, Key, NodeFile, Policy, layout::Class};
+use kiln_pool::{Policy, layout::Class};
 use kiln_testkit::{Fault, FaultAction};
 use std::io::ErrorKind;
 
@@ -98,28 +98,4 @@ pub fn what_is_long_is_left_to_whole_sub_chunks() {
     assert!(operations() - before <= 72, "{} reads for nothing", operations() - before);
     let read = object.read(&pool, 0..20 * 4096, &settings()).unwrap();
     assert!(read == bytes[..20 * 4096]);
-}
-
-/// A node stops answering while a reader gives a version that a commit cut short left on one home
-/// to more of them: the homes that are left are enough.
-#[test]
-pub fn a_node_that_falls_silent_keeps_no_reader_from_completing_a_commit() {
-    for silent in 0..5 {
-        let world = World::new("rs:2+1", 5);
-        world.put("x", &data(40, 1)).unwrap();
-        let old: Vec<_> = world.disks.iter().map(|disk| disk.memory.crash(0)).collect();
-        world.put("x", &data(50, 2)).unwrap();
-        // All but one home have what they had before.
-        let name = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
-        let both = world.disks.iter().zip(&old).map(|(disk, old)| (disk, old.bytes(&name)));
-        for (disk, old) in both.filter(|(disk, _)| disk.memory.bytes(&name).is_some()).skip(1) {
-            disk.memory.put(&name, old.unwrap());
-        }
-        let pool = world.pool();
-        assert_eq!(pool.away().len(), 0);
-        dies(&world.disks[silent]);
-        let mut out = Vec::new();
-        pool.get(&GetRequest { name: "x", range: None }, &mut out, &settings()).unwrap();
-        assert!(out == data(50, 2) || out == data(40, 1), "{silent}");
-    }
 }
