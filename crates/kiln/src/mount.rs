@@ -49,6 +49,9 @@ pub struct Mount {
     pub parts: PathBuf,
     pub metadata: Metadata,
     pub files: Mutex<HashMap<u64, OpenFile>>,
+    /// Objects that were opened and are others than their index says, as after a put that was
+    /// never finished: for so long they are what is shown, or they could not be opened.
+    pub corrected: Mutex<HashMap<String, (Instant, Listing)>>,
     /// Folders that are being read, by handles, which are counted.
     pub lists: Mutex<HashMap<u64, Arc<Listed>>>,
     pub handles: AtomicU64,
@@ -167,6 +170,7 @@ impl Mount {
 
     /// Has the next look see a change of this mount.
     pub fn changed(&self) {
+        self.corrected.lock().clear();
         if let Source::Now { looked, .. } = &self.names {
             *looked.lock() = None;
         }
@@ -200,10 +204,15 @@ impl Mount {
             return Ok(Some(draft.node()?));
         }
         let (folder, word) = split(name);
+        let opened =
+            self.corrected.lock().get(name).cloned().filter(|(at, _)| at.elapsed() < FRESH);
         let found = match name.is_empty() {
             true => Some(Found::Folder),
             false if !is_shown(folder, word) => return Ok(None),
-            false => find(self.fresh()?, name)?,
+            false => match opened {
+                Some((_, object)) => Some(Found::File(object)),
+                None => find(self.fresh()?, name)?,
+            },
         };
         let node = self.node(found, self.entry(name)?);
         if node.is_none() {

@@ -76,6 +76,7 @@ impl Mount {
             parts,
             metadata: Default::default(),
             files: Default::default(),
+            corrected: Default::default(),
             lists: Default::default(),
             handles: Default::default(),
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{File, OpenOptions, read_to_string, remove_file};
 use std::io::Seek;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::{ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc, time::Instant};
 
 use fuser::Errno;
 use kiln_folders::Folders;
@@ -71,6 +71,13 @@ pub struct State {
 fn process_of(thread: u32) -> Option<String> {
     let status = read_to_string(format!("/proc/{thread}/status")).ok()?;
     status.lines().find(|line| line.starts_with("Tgid:")).map(str::to_owned)
+}
+
+/// Returns an object as names list it.
+fn listing(object: &OpenObject) -> Listing {
+    let manifest = object.manifest();
+    let (bytes, version, put) = (manifest.size, manifest.version, manifest.created_ms);
+    Listing { bytes, version, put, past: None, entry: None }
 }
 
 impl Draft {
@@ -148,6 +155,15 @@ impl Mount {
 
     /// Opens a file; `truncate`: to write it anew.
     pub fn open(&self, number: u64, truncate: bool, thread: u32) -> Result {
+        self.opened(number); // first: what is open is not forgotten by one who closes it now
+        let found = self.open_counted(number, truncate, thread);
+        if found.is_err() {
+            self.close(number)?;
+        }
+        found
+    }
+
+    fn open_counted(&self, number: u64, truncate: bool, thread: u32) -> Result {
         let name = self.name(number)?;
         let draft = match (self.drafted(number), truncate) {
             (None, true) => Some(self.begin(number, &name, self.look(&name)?.about, None)?),
@@ -165,7 +181,6 @@ impl Mount {
                 self.files.lock().entry(number).or_default().reader.get_or_insert(reader);
             }
         }
-        self.opened(number);
         Ok(())
     }
 
@@ -184,9 +199,16 @@ impl Mount {
         let of = (0, object.size(), object.manifest().created_ms);
         if past.is_none() && self.inodes.lock().identity(number) != Some(of) {
             self.changed();
-            return refuse(Errno::ESTALE);
+            self.corrected.lock().insert(name, (Instant::now(), listing(&object)));
+            return refuse(Errno::ESTALE); // the kernel looks the name up again
         }
         Ok(Reader { name, object, inline, next: 0, ahead: (0, Vec::new()) })
+    }
+
+    /// Returns the version that a number is read as, where it is open.
+    pub fn read_as(&self, number: u64) -> Option<Listing> {
+        let reader = self.files.lock().get(&number)?.reader.clone()?;
+        Some(listing(&reader.lock().object))
     }
 
     /// Reads a range; it may lie beyond the end.
@@ -335,8 +357,11 @@ impl Mount {
             return Ok(());
         }
         let stored = self.store(number);
-        if !is_open()
-            && let Some(OpenFile { draft: Some(lost), .. }) = self.files.lock().remove(&number)
+        let mut files = self.files.lock();
+        let unused = files.get(&number).is_some_and(|file| file.opens == 0);
+        let forgotten = if unused { files.remove(&number) } else { None };
+        drop(files);
+        if let Some(OpenFile { draft: Some(lost), .. }) = forgotten
             && stored.is_err()
         {
             let name = lost.state.lock().name.clone().unwrap_or_default();

@@ -13,7 +13,7 @@ use fuser::{
 use kiln_stripe::names::hex;
 
 use super::refusal::{Refusal, Result, refuse};
-use super::{FRESH, Kind, Mount, Node};
+use super::{FRESH, Kind, Mount, Node, Source};
 use crate::print::warning_line;
 use crate::setup::{codec, kept::is_kept};
 use crate::transfer::attributes::{About, Entry, bytes, system_time, time_now, time_of_system};
@@ -31,7 +31,10 @@ impl Mount {
         if let Some(draft) = self.drafted(number) {
             return Ok(self.attributes(number, &draft.node()?));
         }
-        let node = self.look(&self.name(number)?)?;
+        let mut node = self.look(&self.name(number)?)?;
+        if let (Source::Now { .. }, Some(object)) = (&self.names, self.read_as(number)) {
+            node.object = object;
+        }
         match self.inodes.lock().identity(number) == Some(node.identity()) {
             true => Ok(self.attributes(number, &node)),
             // Another client put something else there: the kernel asks for the name again.
