@@ -35,7 +35,7 @@ WIDE = {f"lrc:{code},layout={layout}": int(code.split("+")[2]) + (layout == "uni
 WIDE |= {"lrc:30+6+6,layout=uniform": 7, "lrc:112+8+16,layout=uniform": 17,
          "lrc:180+10+20,layout=uniform": 21}
 WHY = {
-    "advise_cells_within_15pct": "lab/run advise-blind measures it against results/blind.json",
+    "advise_cells_within_15pct": "lab/run advise-blind measures it (results/advise)",
     "less_faster_than_clay_below": "predicted on the model of a hard disk; not measured",
 }
 
@@ -231,7 +231,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="kill 40 recodes, not 500")
     options = parser.parse_args()
     kills = 20 if options.quick else 250
-    blind = Path(__file__).parent / "results" / "advise.json"
+    blind = Path(__file__).parent / "results" / "advise" / "measured.json"
     checked = blind.exists() and json.loads(blind.read_text())["advise_cells_within_15pct"] or None
     kiln = Kiln(options.kiln, Path.cwd())
     here, there = (recodes(options.kiln, kills, agents) for agents in (False, True))

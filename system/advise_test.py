@@ -1,7 +1,7 @@
 """Recoveries whose times `kiln advise` predicts first: 3 networks, 3 kinds of disks, 6 codes.
 
-    advise_test predict --kiln PATH                       writes lab/results/blind.json, to be
-                                                          committed before this measures, as root:
+    advise_test predict --kiln PATH       writes lab/results/advise/predicted.json, to be
+                                          committed before this measures, as root:
     advise_test FOLDER --kiln PATH --out DIR [--quick]
 
 A node of a pool is lost with a chunk of LOST objects, and rebuilt on the others, whose agents read
@@ -23,7 +23,7 @@ from lab.rig.about import about
 from lab.rig.disks import drop_caches
 from lab.rig.testbed import Testbed, TestbedError, able, bits_per_second, program
 
-FILE = Path(__file__).parents[1] / "lab/results/blind.json"
+FILE = Path(__file__).parents[1] / "lab/results/advise/predicted.json"
 MIB, PIECE = 1 << 20, 128 << 10  # no read of the kernel's is longer
 NODES, LOST, CHUNK = 12, 32, 4 * MIB
 CODES = ("rs:4+2", "rs:6+3", "clay:4+2", "clay:6+3", "less:6+3", "lrc:4+2+2")
