@@ -13,9 +13,10 @@ pub fn run(input: &[u8]) {
         buf.copy_from_slice(there.ok_or(io::ErrorKind::UnexpectedEof)?);
         Ok(())
     };
+    let Ok(Some(table)) = pack::table(input.len() as u64, read) else { return };
     for name in NAMES {
         let stem = pack::stem(name).unwrap_or_default();
-        if let Ok(Some((start, len))) = pack::find(stem, input.len() as u64, read) {
+        if let Ok((start, len)) = pack::find_in(&table, stem, input.len() as u64, read) {
             assert!(start + len <= input.len() as u64);
             assert_eq!(&input[start as usize - stem.len()..start as usize], stem.as_bytes());
         }

@@ -81,19 +81,9 @@ pub fn write(files: &[(&str, &[u8])], out: &mut impl io::Write) -> io::Result<()
     Ok(())
 }
 
-/// Offset and length of a stem's bytes in a file of `len` bytes, which `read` reads; `None`: that
-/// is no pack file, and the file of this name is all of it.
-/// Errors: it is a pack file and damaged, or has no file of that stem; those of `read`.
-pub fn find(
-    stem: &str,
-    len: u64,
-    read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
-) -> io::Result<Option<(u64, u64)>> {
-    let table = table(len, &read)?;
-    table.map(|table| find_in(&table, stem, len, read)).transpose()
-}
-
-/// Reads the table of a pack file, as for [`find`].
+/// Reads the table of a file of `len` bytes, which `read` reads; `None`: that is no pack file, and
+/// the file of a name is all of it.
+/// Errors: it is a pack file and damaged; those of `read`.
 pub fn table(
     len: u64,
     read: impl Fn(u64, &mut [u8]) -> io::Result<()>,
@@ -122,7 +112,8 @@ pub fn table(
     Ok(Some(table))
 }
 
-/// As [`find`], in a file with this table.
+/// Offset and length of a stem's bytes in a file of `len` bytes with this table.
+/// Errors: the table names what is not there, or no file of that stem; those of `read`.
 pub fn find_in(
     table: &[u8],
     stem: &str,
@@ -160,11 +151,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn look(pack: &[u8], stem: &str) -> io::Result<Option<(u64, u64)>> {
-        find(stem, pack.len() as u64, |at, buf| {
+        let read = |at: u64, buf: &mut [u8]| {
             let there = pack.get(at as usize..at as usize + buf.len());
             buf.copy_from_slice(there.ok_or(io::ErrorKind::UnexpectedEof)?);
             Ok(())
-        })
+        };
+        let (len, table) = (pack.len() as u64, table(pack.len() as u64, read)?);
+        table.map(|table| find_in(&table, stem, len, read)).transpose()
     }
 
     #[test]
