@@ -24,6 +24,8 @@ use crate::{fields, print::warning_line};
 const THREADS: usize = 6;
 /// Metadata that changed is written so often.
 const SETTLED: Duration = Duration::from_millis(200);
+/// A mount that did not end by then is in use.
+const IN_USE: Duration = Duration::from_secs(1);
 /// Nodes that were away are looked for so often, counted in these.
 const LOOKED_FOR: u32 = 50;
 
@@ -152,9 +154,16 @@ impl Mount {
                 _ = until_told() => {}
             }
             if unmounter.unmount().is_err() {
-                warning_line(&format!("{dir}: in use, its end is awaited; a second signal is not"));
                 let _ = unmount(&self.dir, UnmountFlags::DETACH);
             }
+            // A container or network namespace that began meanwhile has the mount, too.
+            if let Ok(end) = tokio::time::timeout(IN_USE, &mut ended).await {
+                return end.unwrap_or(Ok(())).map_err(failed);
+            }
+            warning_line(&format!(
+                "{dir}: in use by a process or a container, its end is awaited; a second signal \
+                 is not"
+            ));
             tokio::select! {
                 end = &mut ended => end.unwrap_or(Ok(())).map_err(failed),
                 _ = until_told() => Ok(()),
