@@ -154,7 +154,9 @@ impl Gate {
         for _ in 0..RETRIES {
             let seen = match self.upload(of) {
                 // A client that did not hear of its end asks again.
-                Err(error) if error.code == Code::NoSuchUpload => return self.completed(of, error),
+                Err(error) if error.code == Code::NoSuchUpload => {
+                    return self.completed(of, error).and_then(|record| made_of(record, named));
+                }
                 found => found?,
             };
             let parts = self.chosen(of, &seen.record, named)?;
@@ -177,7 +179,7 @@ impl Gate {
             };
             self.discard(&[name]);
             self.forget_parts(of, &record)?;
-            return Ok(record);
+            return made_of(record, named);
         }
         Err(contended())
     }
@@ -290,6 +292,15 @@ impl Gate {
             Some((names::decode(key)?, id.to_owned(), record?))
         };
         Ok(names.iter().zip(records).filter_map(upload).collect())
+    }
+}
+
+/// Refuses an object that its upload became by another completion, of other parts.
+fn made_of(record: ObjectRecord, named: &[NamedPart]) -> Result<ObjectRecord> {
+    let parts = record.parts.iter().map(|part| (part.number, &part.etag));
+    match parts.eq(named.iter().map(|part| (part.number, &part.etag))) {
+        true => Ok(record),
+        false => Code::NoSuchUpload.err("upload: it was completed with other parts"),
     }
 }
 
