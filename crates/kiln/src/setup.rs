@@ -268,6 +268,11 @@ impl Setup {
         Ok(Exit::Done)
     }
 
+    /// As [`Setup::answer`], with the text that `reports.txt` has of this name.
+    pub fn show(&self, name: &str, answer: &impl Serialize, more: Value) -> Result<Exit> {
+        self.answer(answer, || self.text(name, answer, more))
+    }
+
     /// Seconds since the command began.
     pub fn seconds(&self) -> f64 {
         self.start.elapsed().as_secs_f64()

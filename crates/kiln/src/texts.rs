@@ -3,7 +3,9 @@
 use minijinja::{Environment, Error, Value, context, syntax::SyntaxConfig, value::Serde};
 use serde::Serialize;
 
-use crate::print::{INCOMPLETE, brief, count, date, more_losses, one_line, pace, seconds, table};
+use crate::print::{
+    INCOMPLETE, brief, count, date, more_losses, one_line, pace, seconds, table, wrapped,
+};
 use crate::{lists, sizes, times};
 
 /// The section of a text with this name.
@@ -30,6 +32,8 @@ pub fn environment() -> Environment<'static> {
     texts.add_filter("date", date);
     texts.add_filter("losses", more_losses);
     texts.add_filter("line", |name: String| one_line(&name));
+    texts.add_filter("quoted", |name: String| format!("{name:?}"));
+    texts.add_filter("wrapped", |text: String, indent: &str| wrapped(&text, indent));
     texts.add_filter("named", |indices: Vec<usize>| lists::named(&indices));
     texts.add_filter("ranges", |indices: Vec<usize>| lists::show(&indices));
     texts.add_filter("count", |number: u64, one: &str| count(number, one));
@@ -50,8 +54,8 @@ pub fn environment() -> Environment<'static> {
     texts
 }
 
-/// The text of a report: the section of `reports.txt` with this name, with the fields of its JSON
-/// and with `more`.
+/// The text of a report: the section of `reports.txt` or `plans.txt` with this name, with the
+/// fields of its JSON and with `more`.
 pub fn report(name: &str, report: &impl Serialize, more: Value) -> String {
     let text = || -> Result<String, Error> {
         let mut texts = environment();
@@ -59,7 +63,8 @@ pub fn report(name: &str, report: &impl Serialize, more: Value) -> String {
         syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
         texts.set_syntax(syntax.build()?);
         texts.add_global("INCOMPLETE", INCOMPLETE);
-        let template = section(include_str!("reports.txt"), name);
+        let template =
+            section(concat!(include_str!("reports.txt"), include_str!("plans.txt")), name);
         texts.render_named_str(name, template, context! { ..more, ..Value::from(Serde(report)) })
     };
     text().unwrap_or_else(|error| format!("{name}: {error:#}\n"))

@@ -16,14 +16,15 @@ use std::{convert::Infallible, iter, path::Path};
 use kiln_folders::{first_in, is_attributes};
 use kiln_pool::{Index, Pool};
 use kiln_stripe::{Observer, PoolError, in_parallel};
+use minijinja::context;
 use serde::Serialize;
 
 use self::local_tree::{LocalTree, joined};
 use self::{pool_tree::PoolTree, raw_names::to_pool};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{Stream, count, one_line, pace};
+use crate::print::one_line;
+use crate::setup::kept::not_kept;
 use crate::setup::{Setup, fresh_run, now_ms, open_together};
-use crate::{setup::kept::not_kept, sizes};
 
 /// Failures listed one by one; the rest is counted.
 const MAX_TOLD: usize = 50;
@@ -126,11 +127,7 @@ impl Report {
             );
         }
         not_kept().iter().for_each(|what| setup.observer.warn(what));
-        if setup.json {
-            Stream::Stdout.json(&self)?;
-        } else if !setup.quiet {
-            Stream::Stdout.text(&self.text())?;
-        }
+        setup.tell("copy", &self, context! {})?;
         Ok(match (self.failed, self.incomplete) {
             (0, false) => Exit::Done,
             (0, true) => Exit::NotRecoverable,
@@ -142,28 +139,6 @@ impl Report {
     pub fn end_quietly(self, setup: &Setup) -> Result<Exit> {
         self.failures.iter().for_each(|failure| setup.observer.warn(failure));
         Ok(if self.failed > 0 { Exit::Io } else { Exit::Done })
-    }
-
-    fn text(&self) -> String {
-        let mut text: String = self.steps.iter().map(|step| format!("{step}\n")).collect();
-        let copied = count(self.copied, "file");
-        let would = if self.dry_run { "would be " } else { "" };
-        text += &format!("{copied} {would}copied, {}", sizes::show(self.bytes));
-        let removed = format!("{would}removed");
-        let others = [
-            (self.skipped, "skipped"),
-            (self.removed, &removed[..]),
-            (self.left_out.len() as u64, "LEFT OUT"),
-            (self.failed, "FAILED"),
-        ];
-        for (number, word) in others.into_iter().filter(|(number, _)| *number > 0) {
-            text += &format!("; {number} {word}");
-        }
-        text += "\n";
-        if !self.dry_run {
-            text += &format!("{}\n", pace(self.bytes, self.seconds));
-        }
-        text
     }
 }
 

@@ -158,7 +158,7 @@ impl Advise {
         if let Some(path) = &self.picture {
             crate::setup::write_file(path, report.picture().as_bytes())?;
         }
-        setup.answer(&report, || setup.text("advise", &report, context! {}))?;
+        setup.show("advise", &report, context! {})?;
         Ok(if report.met() { Exit::Done } else { Exit::Usage })
     }
 

@@ -4,9 +4,10 @@ mod compare;
 
 use clap::Args;
 use kiln_code::{CODES, Codec};
+use minijinja::context;
 
 use crate::exit::{Exit, Result};
-use crate::print::{is_null, wrapped};
+use crate::print::is_null;
 use crate::setup::{self, Setup};
 use crate::{args::help, fields};
 
@@ -39,22 +40,12 @@ fn list(setup: &Setup) -> Result<Exit> {
     let rows = CODES.iter().map(|row| {
         fields! { family: row.name, about: row.about, syntax: row.syntax, example: row.example }
     });
-    let text = |row: &kiln_code::CodeFamily| {
-        let about = wrapped(row.about, "    ");
-        format!("{}\n{about}    e.g. {}\n", row.syntax, row.example)
-    };
-    let texts: Vec<String> = CODES.iter().map(text).collect();
-    let hint = "\nkiln codes SPEC shows what a code stores and what its repair costs,\n\
-                kiln codes --compare K+M compares them.\n";
-    setup.answer(&fields! { codes: rows.collect::<Vec<_>>() }, || texts.join("\n") + hint)
+    setup.show("codes", &fields! { codes: rows.collect::<Vec<_>>() }, context! {})
 }
 
 /// Describes the ways in which codes run here, and the reasons for the choice.
-fn choices() -> Result<String> {
-    let choices = kiln_code::choices().map_err(kiln_code::CodeError::from)?;
-    let line =
-        |(subject, choice): &(&str, String)| format!("  {subject}\n{}", wrapped(choice, "    "));
-    Ok(choices.iter().map(line).collect())
+fn choices() -> Result<Vec<(&'static str, String)>> {
+    Ok(kiln_code::choices().map_err(kiln_code::CodeError::from)?)
 }
 
 fn one(codec: &Codec, setup: &Setup) -> Result<Exit> {
@@ -68,7 +59,6 @@ fn one(codec: &Codec, setup: &Setup) -> Result<Exit> {
         false => codec.survived(m, setup.seed)?,
     };
     let ceph_shards = Some(codec.mapping()).filter(|shards| !shards.is_sorted());
-    let stored = n as f64 / k as f64;
     let card = fields! {
         code: spec.to_string(),
         explicit: spec.explicit(),
@@ -85,9 +75,9 @@ fn one(codec: &Codec, setup: &Setup) -> Result<Exit> {
         survived: survived,
         // The shard that each chunk is in Ceph, where that is another number.
         #[serde(skip_serializing_if = "is_null")]
-        ceph_shards: &ceph_shards,
+        ceph_shards: ceph_shards,
         // Bytes stored for each byte of the object.
-        storage_overhead: stored,
+        storage_overhead: n as f64 / k as f64,
         // Chunks read to rebuild one lost chunk, on average over the n.
         repair_chunks_mean: cost.mean_chunks,
         repair_chunks_min: cost.min_chunks,
@@ -97,33 +87,6 @@ fn one(codec: &Codec, setup: &Setup) -> Result<Exit> {
         // Helpers of the repair of chunk 0.
         repair_helpers: helpers,
     };
-    let spread = match cost.min_chunks == cost.max_chunks {
-        true => String::new(),
-        false => format!(", {:.2} to {:.2}", cost.min_chunks, cost.max_chunks),
-    };
-    // The tolerated losses, guaranteed and at best.
-    let patterns = match margin == m as i32 {
-        true => String::new(),
-        false => format!(", and {:.0} % of the patterns of {m}", survived * 100.0),
-    };
-    let mut text = format!(
-        "{spec}\n{}  in full      {}\n  shards       {n} = {k} data + {m} parity\n  \
-         may be lost  any {margin}{patterns}\n  \
-         stored       {stored:.2} bytes for each byte of the file\n  \
-         sub-chunks   {alpha} a chunk, in {order} order\n  \
-         repair       one lost shard: reads {:.2} times its size{spread}, from {helpers} others, \
-         in {:.0} runs a stripe\n",
-        wrapped(about, "  "),
-        spec.explicit(),
-        cost.mean_chunks,
-        cost.mean_runs
-    );
-    if let Some(shards) = &ceph_shards {
-        let shards: Vec<String> = shards.iter().map(usize::to_string).collect();
-        text += &format!("  in Ceph      shards 0, 1, ... are its shards {}\n", shards.join(", "));
-    }
-    if setup.verbose {
-        text += &choices()?;
-    }
-    setup.answer(&card, || text)
+    let choices = setup.verbose.then(choices).transpose()?;
+    setup.show("code", &card, context! { choices })
 }

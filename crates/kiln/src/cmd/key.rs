@@ -9,7 +9,7 @@ use kiln_net::{ClusterKey, agent::PeerRole};
 use serde::Serialize;
 
 use crate::exit::{Exit, Result};
-use crate::{args::help, print::Stream, setup::Setup};
+use crate::{args::help, setup::Setup};
 
 /// Issue a key for one role that ends after some days; list and revoke such keys
 ///
@@ -68,18 +68,14 @@ impl Key {
             let (id, revoked) = (Some(key.id), Some(key.revoked));
             Issued { file: key.file, role: key.role, ends: key.ends, id, revoked }
         });
-        let listed = listed.filter(|key| self.list || key.id == self.revoke);
-        if setup.json {
-            Stream::Stdout.json(&listed.collect::<Vec<_>>())?;
-            return Ok(Exit::Done);
-        }
-        for key in listed.filter(|_| self.list || !setup.quiet) {
-            let end = if key.revoked == Some(true) { "revoked" } else { "ends" };
-            let id = key.id.unwrap_or_default();
-            let (role, ends, file) = (key.role, key.ends, key.file);
-            Stream::Stdout.text(&format!("{id}  {role:13}  {end:7} {ends}  {file}\n"))?;
-        }
-        Ok(Exit::Done)
+        let listed: Vec<Issued> = listed.filter(|key| self.list || key.id == self.revoke).collect();
+        let line = |Issued { file, role, ends, id, revoked }: &Issued| {
+            let end = if *revoked == Some(true) { "revoked" } else { "ends" };
+            let id = id.as_deref().unwrap_or_default();
+            format!("{id}  {role:13}  {end:7} {ends}  {file}\n")
+        };
+        let text = || listed.iter().map(line).collect();
+        if self.list { setup.answer(&listed, text) } else { setup.report(&listed, text) }
     }
 }
 
@@ -93,14 +89,6 @@ fn issue(
     let time = Duration::from_secs(u64::from(days) * 86_400);
     let ends = key.issue(output, role, time)?;
     let (file, role) = (output.display().to_string(), role.to_string());
-    match (setup.json, setup.quiet) {
-        (true, _) => {
-            let issued = Issued { file, role, ends, id: None, revoked: None };
-            Stream::Stdout.json(&issued)?;
-        }
-        (false, true) => {}
-        (false, false) => Stream::Stdout
-            .text(&format!("{file} is a key of the role {role}; it expires on {ends}\n"))?,
-    }
-    Ok(Exit::Done)
+    let text = format!("{file} is a key of the role {role}; it expires on {ends}\n");
+    setup.report(&Issued { file, role, ends, id: None, revoked: None }, || text)
 }

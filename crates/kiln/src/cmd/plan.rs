@@ -88,7 +88,7 @@ impl Plan {
             (_, Some(failures)) => average(&codec, failures, chunk, setup),
             (Some(Indices(lost)), None) => {
                 let cost = cost(&codec, &lost, sub_chunk)?;
-                setup.answer(&cost, || setup.text("plan of a loss", &cost, context! {}))
+                setup.show("plan of a loss", &cost, context! {})
             }
             (None, None) => every(&codec, sub_chunk, setup),
         }
@@ -135,7 +135,7 @@ fn every(codec: &Codec, sub_chunk: u64, setup: &Setup) -> Result<Exit> {
     let costs = (0..n).map(|index| cost(codec, &[index], sub_chunk));
     let losses: Vec<_> = costs.collect::<Result<_, _>>()?;
     let report = fields! { losses: losses };
-    setup.answer(&report, || setup.text("plans of all losses", &report, context! {}))
+    setup.show("plans of all losses", &report, context! {})
 }
 
 fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<Exit> {
@@ -158,5 +158,5 @@ fn average(codec: &Codec, failures: usize, chunk: u64, setup: &Setup) -> Result<
         max_chunks: cost.max_chunks,
         mean_bytes: (cost.mean_chunks * chunk as f64).round() as u64,
     };
-    setup.answer(&report, || setup.text("average plan", &report, context! {}))
+    setup.show("average plan", &report, context! {})
 }

@@ -6,12 +6,12 @@ use clap::Args;
 use kiln_files::discover;
 use kiln_store::ReadMode;
 use kiln_stripe::PoolError;
+use minijinja::context;
 use uuid::Uuid;
 
 use crate::exit::{Exit, Result};
-use crate::print::{count, is_null, pace};
 use crate::setup::{self, Folders, Setup};
-use crate::{args::help, fields, sizes};
+use crate::{args::help, fields, print::is_null};
 
 /// Write shards again in another code
 ///
@@ -55,29 +55,15 @@ impl Recode {
         setup.observer.finish();
         let (encode, bytes_read) = outcome?.unzip();
         let (from, to) = (set.codec().spec().to_string(), codec.spec().to_string());
-        let (object, bytes_read) = (set.object(), bytes_read.unwrap_or(0));
-        let seconds = setup.seconds();
-        let text = match &encode {
-            None => format!("{object} is in {to} already\n"),
-            Some(encode) => {
-                let shards = count(encode.shards.len() as u64, "shard");
-                let (read, written) = (sizes::show(bytes_read), sizes::show(encode.bytes_written));
-                let (margin, pace) = (encode.margin, pace(set.size(), seconds));
-                format!(
-                    "{object} recoded from {from} to {to}: {shards}; any {margin} may be lost\n\
-                     {read} read, {written} written; {pace}\n"
-                )
-            }
-        };
         let report = fields! {
-            object: object,
+            object: set.object(),
             from: from,
             to: to,
-            bytes_read: bytes_read,
+            bytes_read: bytes_read.unwrap_or(0),
             #[serde(skip_serializing_if = "is_null")]
             encode: encode,
-            seconds: seconds,
+            seconds: setup.seconds(),
         };
-        setup.report(&report, || text)
+        setup.tell("recode", &report, context! { size => set.size() })
     }
 }

@@ -5,12 +5,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, Subcommand};
 use kiln_gate::{AccessKey, Right};
+use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{date, is_null, one_line};
 use crate::setup::{PoolFlags, Setup, buckets};
-use crate::{args::help, fields};
+use crate::{args::help, fields, print::is_null};
 
 /// Access keys and buckets of the S3 server
 #[derive(Debug, Args)]
@@ -163,46 +163,20 @@ impl Create {
 impl List {
     fn run(self, setup: &Setup) -> Result<Exit> {
         let keys = buckets::gate(&self.pool, setup)?.keys()?;
-        let mut text = String::new();
-        for key in &keys {
-            let right = |(bucket, right): (&String, &Right)| {
-                let right = match right {
-                    Right::Read => "read",
-                    Right::Write => "write",
-                    Right::Owner => "owner",
-                };
-                format!("{right}:{bucket}")
-            };
-            let mut rights: Vec<String> = key.rights.iter().map(right).collect();
-            rights.extend(key.create.then(|| "create".to_owned()));
-            let (made, name) = (date(key.created_ms / 1000), one_line(&key.name));
-            text += &format!("{}  {made}  {name}  {}\n", key.id, rights.join(" "));
-        }
         let keys: Vec<_> = keys.iter().map(|key| shown(key, None)).collect();
-        setup.answer(&fields! { keys: keys }, || text)
+        setup.show("access keys", &fields! { keys: keys }, context! {})
     }
 
     fn sweep(self, setup: &Setup) -> Result<Exit> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (gate, now_ms) = (buckets::gate(&self.pool, setup)?, now.as_millis() as u64);
         let (expired, removed) = (gate.expire(now_ms)?, gate.sweep(now_ms)?);
-        let mut text = format!("{removed} pieces of data removed\n");
-        if expired > 0 {
-            text += &format!("{expired} objects, versions and uploads expired\n");
-        }
-        setup.answer(&fields! { expired: expired, removed: removed }, || text)
+        setup.show("s3 sweep", &fields! { expired: expired, removed: removed }, context! {})
     }
 
     fn buckets(self, setup: &Setup) -> Result<Exit> {
         let buckets = buckets::gate(&self.pool, setup)?.buckets()?;
-        let mut text = String::new();
-        for bucket in &buckets {
-            let public = if bucket.public { "public" } else { "private" };
-            let owner = if bucket.owner.is_empty() { "-" } else { &bucket.owner };
-            let made = date(bucket.created_ms / 1000);
-            text += &format!("{made}  {public:7}  {owner}  {}\n", bucket.name);
-        }
-        setup.answer(&fields! { buckets: buckets }, || text)
+        setup.show("buckets", &fields! { buckets: buckets }, context! {})
     }
 }
 

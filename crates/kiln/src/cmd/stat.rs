@@ -25,7 +25,7 @@ impl Stat {
     pub fn run(self, setup: &Setup) -> Result<Exit> {
         let (_, report) = self.pool.open_for(setup, |pool| pool.stat(&self.name))?;
         let lost = report.shards.iter().filter(|shard| shard.problem.is_some()).count();
-        setup.answer(&report, || setup.text("stat", &report, context! {}))?;
+        setup.show("stat", &report, context! {})?;
         let under_replicated = report.copies.len() < report.object.manifests.len();
         Ok(match (lost, under_replicated) {
             (0, false) => Exit::Done,

@@ -14,11 +14,12 @@ use clap::Args;
 use kiln_code::CodeSpec;
 use kiln_pool::Policy;
 use kiln_store::SplitMix64;
+use minijinja::context;
 use rustix::process::Signal;
 
 use crate::args::help;
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{error_line, table};
+use crate::print::error_line;
 use crate::setup::Setup;
 use crate::{fields, interrupt, times};
 use history::{Done, Value, possible};
@@ -312,13 +313,7 @@ impl Pool {
             seed: seed, seconds: seconds, code: code.to_string(), agents: self.agents.len(),
             rounds: rounds, operations: operations, faults: faults, violations: &*violations,
         };
-        setup.answer(&report, || {
-            let rows = counts.iter().map(|(what, times)| vec![what.clone(), times.to_string()]);
-            let head = format!("{code}, seed {seed}, {rounds} rounds in {seconds} s");
-            let lines = violations.iter().map(|what| format!("  {what}\n")).collect::<String>();
-            let table = table(&[&head, "times"], &rows.collect::<Vec<_>>());
-            format!("{table}violations: {}\n{lines}", violations.len())
-        })
+        setup.show("torture", &report, context! { counts => &*counts })
     }
 }
 

@@ -10,7 +10,7 @@ use minijinja::context;
 
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{count, is_null, one_line, table};
+use crate::print::{count, is_null};
 use crate::setup::{Confirm, PoolFlags, Setup, volumes};
 use crate::{fields, sizes};
 
@@ -150,10 +150,7 @@ fn done(setup: &Setup, volume: &str, snapshot: Option<&str>, done: &'static str)
         snapshot: snapshot,
         done: done,
     };
-    setup.report(&changed, || {
-        let at = snapshot.map_or(String::new(), |snapshot| format!("@{snapshot}"));
-        format!("{}{at}: {done}\n", one_line(volume))
-    })
+    setup.tell("change of a volume", &changed, context! {})
 }
 
 impl Create {
@@ -174,16 +171,7 @@ impl Ls {
         let names = names.iter().filter_map(|name| volume_of(name));
         let volumes: Vec<VolumeInfo> =
             names.map(|name| Volume::info(&rim, name)).collect::<Result<_, _>>()?;
-        let mut rows = Vec::new();
-        for info in &volumes {
-            let state = if info.writer.is_empty() { "closed" } else { &info.writer };
-            rows.push(vec![one_line(&info.name), sizes::show(info.size), state.to_owned()]);
-            for snapshot in &info.snapshots {
-                let name = one_line(&format!("{}@{}", info.name, snapshot.name));
-                rows.push(vec![name, sizes::show(snapshot.size), "snapshot".to_owned()]);
-            }
-        }
-        setup.answer(&fields! { volumes: volumes }, || table(&["volume", "size", "used by"], &rows))
+        setup.show("volumes", &fields! { volumes: volumes }, context! {})
     }
 }
 
@@ -191,7 +179,7 @@ impl One {
     fn stat(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
         let info = Volume::info(&rim, &self.name)?;
-        setup.answer(&info, || setup.text("volume", &info, context! {}))
+        setup.show("volume", &info, context! {})
     }
     fn check(self, setup: &Setup) -> Result<Exit> {
         let rim = volumes::rim(&self.pool, setup)?;
@@ -203,7 +191,7 @@ impl One {
         volume.close()?;
         setup.observer.finish();
         let more = context! { name => &self.name };
-        setup.answer(&report, || setup.text("check of a volume", &report, more))?;
+        setup.show("check of a volume", &report, more)?;
         Ok(if report.damaged_count > 0 { Exit::NotRecoverable } else { Exit::Done })
     }
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use kiln_code::{CODES, CodeSpec, Codec};
+use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{table, wrapped};
 use crate::{fields, setup::Setup};
 
 /// Data of the stripe that is encoded to take the time.
@@ -38,20 +38,19 @@ pub fn run(numbers: &str, setup: &Setup) -> Result<Exit> {
     };
     // Reed-Solomon exists for all k and m that any family supports.
     CodeSpec::of_family("rs", k, m)?;
-    let (mut rows, mut impossible, mut reasons) = (Vec::new(), Vec::new(), String::new());
+    let (mut rows, mut impossible) = (Vec::new(), Vec::new());
     for family in CODES {
         let codec = CodeSpec::of_family(family.name, k, m).and_then(|spec| Codec::new(&spec));
         match codec {
             Ok(codec) => rows.push(row(&codec, setup.seed)?),
             Err(error) => {
-                reasons += &wrapped(&error.to_string(), "  ");
                 impossible.push(fields! { family: family.name, reason: error.to_string() });
             }
         }
     }
-    let text = text(&rows) + &reasons + "\n" + &super::choices()?;
     // Families that have no code of these numbers are named beside the others.
-    setup.answer(&fields! { k: k, m: m, codes: rows, impossible: impossible }, || text)
+    let report = fields! { k: k, m: m, codes: rows, impossible: impossible };
+    setup.show("codes compared", &report, context! { choices => super::choices()? })
 }
 
 fn row(codec: &Codec, seed: u64) -> Result<Row> {
@@ -88,27 +87,4 @@ fn encode_speed(codec: &Codec) -> Result<f64> {
         fastest = fastest.min(start.elapsed());
     }
     Ok((shape.k * chunk) as f64 / fastest.as_secs_f64().max(1e-9))
-}
-
-fn text(codes: &[Row]) -> String {
-    let rows: Vec<Vec<String>> = codes
-        .iter()
-        .map(|row| {
-            vec![
-                row.code.clone(),
-                row.alpha.to_string(),
-                format!("{:.2}", row.multiplications),
-                format!("{:.2}", row.xors),
-                format!("{:.2}", row.updates),
-                format!("{:.2}", row.repair_chunks_mean),
-                format!("{:.2}", row.encode_bytes_per_second / 1e9),
-            ]
-        })
-        .collect();
-    let head = ["code", "sub-chunks", "mult", "xors", "update", "repair", "encode GB/s"];
-    let legend = "\
-        mult, xors: multiplications and XORs of an encode per byte of data. update: parity bytes \
-        that change with one byte of data. repair: shards read to rebuild one, on average. encode: \
-        one thread here, from memory to memory.";
-    table(&head, &rows) + &wrapped(legend, "")
 }

@@ -59,7 +59,7 @@ impl Flags {
             weighted_bound: bound,
             orders: rows,
         };
-        setup.answer(&report, || setup.text("orders", &report, context! {}))
+        setup.show("orders", &report, context! {})
     }
 }
 

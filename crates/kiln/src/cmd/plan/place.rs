@@ -121,7 +121,7 @@ impl Placing {
             plans.write()?;
         }
         report.note.iter().filter(|_| !setup.json).for_each(|note| warning_line(note));
-        setup.answer(&report, || setup.text("placed plan", &report, context! {}))
+        setup.show("placed plan", &report, context! {})
     }
 
     /// The problem for the bytes that are wanted.

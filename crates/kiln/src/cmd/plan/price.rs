@@ -105,7 +105,7 @@ impl PriceFlags {
             losses: losses,
         };
         let currency = prices.currency();
-        setup.answer(&report, || setup.text("plan by price", &report, context! { currency }))
+        setup.show("plan by price", &report, context! { currency })
     }
 }
 

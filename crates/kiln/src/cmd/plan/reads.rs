@@ -101,7 +101,7 @@ pub fn run(
         turns: BreakEven::of(&sizes),
         sizes: sizes.into_iter().map(|advice| Size { pays: advice.pays(), advice }).collect(),
     };
-    setup.answer(&report, || setup.text("plan of reads", &report, context! {}))
+    setup.show("plan of reads", &report, context! {})
 }
 
 /// Repair of a loss and its reasons, as `kiln repair` decides it.

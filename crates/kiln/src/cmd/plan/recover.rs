@@ -125,7 +125,7 @@ pub fn run(
     let plan = RecoveryPlan::new(cluster, layout, &emit, to, &options)?;
     let seconds = setup.seconds() - before;
     let report = report(&plan, codec, chunk, (failed, new), (seconds, setup.seed));
-    setup.answer(&report, || setup.text("plan of machines", &report, context! {}))
+    setup.show("plan of machines", &report, context! {})
 }
 
 /// Nodes by their names.

@@ -3,10 +3,10 @@
 use clap::Args;
 use kiln_net::agent::PeerRole;
 use kiln_pool::map::LATEST;
+use minijinja::context;
 use serde_json::json;
 
 use crate::exit::{Exit, Result};
-use crate::print::table;
 use crate::setup::{PoolFlags, Setup};
 
 #[derive(Debug, Args)]
@@ -37,34 +37,12 @@ impl Finalize {
         let members = pool.map().releases();
         setup.observer.finish();
         let least = members.iter().filter_map(|member| member.reads).min().unwrap_or(LATEST);
-        let unasked = members.iter().filter(|member| member.reads.is_none()).count();
         let features = config.features();
         let used = features.iter().map(|(name, version)| json!({"name": name, "version": version}));
         let report = json!({
             "pool": config.name, "version": version, "features": used.collect::<Vec<_>>(),
             "reads": LATEST, "members_read": least, "members": members,
         });
-        setup.report(&report, || {
-            let none = "nothing of later releases";
-            let names: Vec<&str> = features.iter().map(|(name, _)| *name).collect();
-            let reads = |reads: Option<u32>| match reads {
-                Some(reads) => format!("up to version {reads}"),
-                None => "cannot be asked".to_owned(),
-            };
-            let rows: Vec<Vec<String>> =
-                members.iter().map(|one| vec![one.id.clone(), reads(one.reads)]).collect();
-            let newer = match (unasked, least) {
-                (0, LATEST) => "may begin, and cannot be rolled back".to_owned(),
-                (0, least) => format!("beyond {least} is held back by members of earlier releases"),
-                _ => "is held back by members that cannot be asked".to_owned(),
-            };
-            format!(
-                "pool {}: description version {version}; this program reads up to {LATEST}\n  in \
-                 use: {}\n  a newer version {newer}\n{}",
-                config.name,
-                if names.is_empty() { none.to_owned() } else { names.join(", ") },
-                table(&["node", "reads"], &rows),
-            )
-        })
+        setup.tell("pool finalize", &report, context! {})
     }
 }

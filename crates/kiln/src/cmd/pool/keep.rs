@@ -2,10 +2,11 @@
 
 use clap::Args;
 use kiln_pool::{KeepRule, PoolConfig};
+use minijinja::context;
 
 use crate::exit::{Exit, Result};
 use crate::setup::{PoolFlags, Setup};
-use crate::{args::in_pool, print::one_line, times};
+use crate::{args::in_pool, times};
 
 #[derive(Debug, Args)]
 pub struct Keep {
@@ -60,28 +61,6 @@ impl Keep {
         }
         setup.observer.finish();
         let rules = serde_json::json!({ "pool": config.name, "keep": config.keep });
-        setup.report(&rules, || text(&config))
+        setup.tell("pool keep", &rules, context! {})
     }
-}
-
-fn text(config: &PoolConfig) -> String {
-    if config.keep.is_empty() {
-        return "no versions are kept; kiln pool prune removes those that were\n".to_owned();
-    }
-    let line = |rule: &KeepRule| {
-        let all = match rule.all_seconds {
-            0 => String::new(),
-            seconds => format!("  all for {}", times::show(seconds)),
-        };
-        let numbers = [
-            ("last", rule.last),
-            ("daily", rule.daily),
-            ("weekly", rule.weekly),
-            ("monthly", rule.monthly),
-        ];
-        let numbers = numbers.iter().filter(|(_, number)| *number > 0);
-        let numbers: String = numbers.map(|(word, number)| format!("  {word} {number}")).collect();
-        format!("{:?}:{all}{numbers}\n", one_line(&rule.prefix))
-    };
-    config.keep.iter().map(line).collect()
 }

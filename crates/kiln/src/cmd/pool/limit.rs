@@ -2,10 +2,11 @@
 
 use clap::Args;
 use kiln_recovery::RateLimits;
+use minijinja::context;
 
+use crate::args::size;
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{LimitFile, PoolFlags, Setup};
-use crate::{args::size, sizes};
 
 #[derive(Debug, Args)]
 pub struct Limit {
@@ -34,13 +35,6 @@ impl Limit {
         }
         LimitFile::new(self.pool.limits_path()).write(RateLimits { node, total })?;
         let limits = serde_json::json!({ "pool": config.name, "rate": node, "total": total });
-        setup.report(&limits, || {
-            let show = |bytes: u64| match bytes {
-                0 => "no limit".to_owned(),
-                bytes => format!("{}/s", sizes::show(bytes)),
-            };
-            let (node, total) = (show(node), show(total));
-            format!("repairs of pool {}: each node {node}, all {total}\n", config.name)
-        })
+        setup.tell("pool limit", &limits, context! {})
     }
 }

@@ -1,10 +1,10 @@
 //! `kiln pool rekey`
 
 use clap::Args;
+use minijinja::context;
 
 use super::seal::another_key;
 use crate::exit::{Exit, Result};
-use crate::print::count;
 use crate::setup::{PoolFlags, Setup, now_ms};
 
 #[derive(Debug, Args)]
@@ -43,10 +43,6 @@ impl Rekey {
         if self.drop_old_keys {
             self.pool.data_key().drop_after(&report.key)?;
         }
-        setup.report(&report, || {
-            let manifests = count(report.manifests, "manifest");
-            let (rewrapped, key) = (report.rewrapped, &report.key);
-            format!("{manifests}, {rewrapped} wrapped anew, all by data key {key}\n")
-        })
+        setup.tell("pool rekey", &report, context! {})
     }
 }

@@ -6,9 +6,9 @@ use clap::Args;
 use kiln_pool::{NodeConfig, Pool, PoolConfig};
 use kiln_store::Absent;
 use kiln_stripe::{Observer, PoolError};
+use minijinja::context;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::print::count;
 use crate::setup::{PoolFlags, Setup};
 
 /// A node's copy of the description.
@@ -83,10 +83,7 @@ impl Restore {
         self.pool.replace(&config)?;
         // Other nodes may know a newer one; the file is brought up to date by that.
         let pool = self.pool.open(setup)?;
-        let nodes = count(pool.config().node.len() as u64, "node");
-        let name = &pool.config().name;
-        setup.report(pool.config(), || {
-            format!("pool {name}: {nodes}, described in {}\n", path.display())
-        })
+        let path = path.display().to_string();
+        setup.tell("pool restore", pool.config(), context! { path })
     }
 }

@@ -1,12 +1,12 @@
 //! `kiln pool seal`
 
 use clap::Args;
-use kiln_pool::{Membership, NodeConfig, SealReport};
+use kiln_pool::{Membership, NodeConfig};
 use kiln_store::Absent;
+use minijinja::context;
 
 use super::create::{SEAL_KEY, make_pool_key};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::count;
 use crate::setup::{KeyFile, PoolFlags, Setup, logs, now_ms, volumes};
 
 #[derive(Debug, Args)]
@@ -55,7 +55,7 @@ impl Seal {
         if self.drop_old_keys {
             self.pool.seal_key().drop_after(&report.key)?;
         }
-        setup.report(&report, || text(&report))
+        setup.tell("pool seal", &report, context! {})
     }
 
     /// Has the pool believe what its nodes have, unless its key is there.
@@ -87,25 +87,7 @@ pub(super) fn another_key(
     if !made && in_use {
         file.add()?;
     }
-    let what = match in_use {
-        true => "has a new key before the old one".to_owned(),
-        false => format!("has a key that does not {does} yet; none was added"),
-    };
-    let path = file.path.display();
-    setup.report(&serde_json::json!({ "keys": file.keys()?.ids() }), || {
-        format!("{path} {what}: copy the file to {users}, then run kiln pool {command}\n")
-    })
-}
-
-fn text(report: &SealReport) -> String {
-    let manifests = count(report.manifests, "manifest");
-    let mut text = format!("{manifests}, {} sealed now, by key {}\n", report.sealed, report.key);
-    if report.shards_with_crc > 0 {
-        text += &format!(
-            "{} of before, in shards with CRCs: a forged shard of theirs is found by kiln scrub \
-             --deep, not by every read; put them again to change that\n",
-            count(report.shards_with_crc, "object")
-        );
-    }
-    text
+    let path = file.path.display().to_string();
+    let more = context! { path, in_use, users, command, does };
+    setup.tell("another key", &serde_json::json!({ "keys": file.keys()?.ids() }), more)
 }

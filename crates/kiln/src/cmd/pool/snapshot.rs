@@ -3,10 +3,10 @@
 use clap::Args;
 use kiln_pool::{PoolConfig, Snapshot as Kept};
 use kiln_stripe::PoolError;
+use minijinja::context;
 
 use crate::args::in_pool;
 use crate::exit::{Exit, Failure};
-use crate::print::{date, one_line};
 use crate::setup::{PoolFlags, Setup, now_ms};
 
 // Arguments; the summary is in `pool.rs`.
@@ -55,10 +55,6 @@ impl Snapshot {
         }
         setup.observer.finish();
         let snapshots = serde_json::json!({ "pool": config.name, "snapshots": config.snapshot });
-        setup.report(&snapshots, || config.snapshot.iter().map(line).collect())
+        setup.tell("pool snapshot", &snapshots, context! {})
     }
-}
-
-fn line(one: &Kept) -> String {
-    format!("{}  {:?}  {}\n", date(one.at_ms / 1000), one_line(&one.prefix), one.name)
 }

@@ -4,9 +4,9 @@
 use crate::exit::Result;
 use kiln_pool::{Index, Key, Listed, Pool, repair::queue::Damaged};
 use kiln_recovery::batch::{Batch, DamagedObject, JOINT, PlannedRepair, Rules, Snapshot};
+use minijinja::context;
 
-use crate::print::{count, is_null};
-use crate::{fields, setup::Setup, sizes};
+use crate::{fields, print::is_null, setup::Setup};
 
 /// Shards that are planned; the plan of more is like that of these.
 const MOST: usize = 20_000;
@@ -56,22 +56,7 @@ pub fn show(pool: &Pool, index: &Index, id: &str, alone: bool, setup: &Setup) ->
         // Load of the busiest link if all shards were copied.
         copied_max_node_load: bytes,
     };
-    let of = match planned < shards {
-        true => format!(" (the first {planned} planned)"),
-        false => String::new(),
-    };
-    let below = bound.map_or_else(String::new, |bound| {
-        format!(", which no plan gets below {}", sizes::show(bound))
-    });
-    let (on, busiest) = (count(shards, "shard"), sizes::show(busiest));
-    let text = || {
-        format!(
-            "{on} on {id}{of}: {copied} copied from it, {rebuilt} rebuilt from the others\nthe \
-             busiest node sends or receives {busiest}{below}; if all were copied {}\n",
-            sizes::show(bytes)
-        )
-    };
-    setup.report(&report, text).map(drop)
+    setup.tell("pool drain", &report, context! {}).map(drop)
 }
 
 /// A shard that is to leave, as something that its object lacks.
