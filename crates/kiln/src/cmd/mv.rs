@@ -42,7 +42,8 @@ impl Mv {
             true => joined(to, split(from).1),
             false => to.to_owned(),
         };
-        if from == to || (self.recursive && to.starts_with(&format!("{from}/"))) {
+        let lies_in = from.is_empty() || to.starts_with(&format!("{from}/"));
+        if from == to || (self.recursive && lies_in) {
             let problem = format!("{to} is {from} itself, or lies in it");
             return Err(Failure::Flag { flag: "TO", problem });
         }

@@ -72,11 +72,13 @@ fn folder(path: &str) -> Result<&Path> {
     let path = local(path.as_ref())?;
     match path.is_dir() {
         true => Ok(path),
-        false => {
-            let problem = format!("{} is not a folder; use kiln cp for files", path.display());
-            Err(Failure::Flag { flag: "FROM", problem })
-        }
+        false => Err(no_folder(&path.display().to_string())),
     }
+}
+
+fn no_folder(name: &str) -> Failure {
+    let problem = format!("{name} is not a folder; use kiln cp for files");
+    Failure::Flag { flag: "FROM", problem }
 }
 
 impl Sync {

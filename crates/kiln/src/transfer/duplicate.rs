@@ -8,7 +8,8 @@ use kiln_pool::{GetRequest, MAX_TOGETHER, PutReport, PutRequest, layout::kept_pa
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
 use super::put::{Entries, add_entry};
-use super::{Report, Transfer, attributes::Entry, pool_tree::PoolTree, raw_names::path_of};
+use super::{Report, Transfer, attributes::Entry, local_tree::joined};
+use super::{pool_tree::PoolTree, raw_names::path_of};
 use crate::exit::{Failure, Result};
 use crate::setup::{OutputTree, fresh_run, now_ms};
 
@@ -85,7 +86,10 @@ impl Transfer<'_> {
         if recursive && !tree.has_inside(from) {
             return Err(PoolError::NoObject { name: format!("{from}/") }.into());
         }
-        let new = |name: &str| format!("{to}{}", &name[from.len()..]);
+        let new = |name: &str| match name[from.len()..].strip_prefix('/') {
+            Some(inside) => joined(to, inside),
+            None => to.to_owned(),
+        };
         let (mut moved, mut bytes) = (0, 0);
         let (mut made, mut entries) = (BTreeSet::new(), Entries::new());
         let mut told = Report::default();
@@ -110,7 +114,7 @@ impl Transfer<'_> {
             for (name, entry) in &tree.others {
                 add_entry(&mut entries, &new(name), entry.clone());
             }
-            if let Some(own) = self.take_entry(from, &mut told)? {
+            if let Some(own) = self.take_entry(from, &mut told)?.filter(|_| !to.is_empty()) {
                 add_entry(&mut entries, to, own);
             }
             moved += tree.folders_in(from).len() as u64;

@@ -119,7 +119,11 @@ impl Transfer<'_> {
         refuse_reserved(item.name)?;
         let path: &PathBuf = &item.local.path;
         let failed = |source| Failure::Io { action: "open", path: path.clone(), source };
-        let meta = path.metadata().map_err(failed)?;
+        let meta = path.symlink_metadata().map_err(failed)?;
+        if !meta.is_file() {
+            let what = "is no file any more: it was replaced meanwhile; run it again";
+            return Err(failed(std::io::Error::other(what)));
+        }
         let source = input(path)?;
         if self.skip {
             match self.pool.manifest(item.name) {

@@ -7,8 +7,8 @@ use crate::exit::Result;
 use kiln_folders::folders_of;
 use kiln_stripe::PoolError;
 
-use super::{Sync, compare::Difference};
-use crate::setup::{OutputTree, local};
+use super::{Sync, compare::Difference, no_folder};
+use crate::setup::{OutputTree, kept::Kept, local};
 use crate::transfer::get::{
     Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
 };
@@ -16,15 +16,22 @@ use crate::transfer::local_tree::{LocalEntry, LocalTree, resolved, split};
 use crate::transfer::pool_tree::{Listing, PoolTree};
 use crate::transfer::raw_names::path_of;
 use crate::transfer::{Report, Transfer};
-use crate::{exit::Failure, transfer::attributes::Entry, transfer::duplicate::keep_files};
+use crate::{exit::Failure, names::MARK};
+use crate::{transfer::attributes::Entry, transfer::duplicate::keep_files};
 
 impl Sync {
     pub(super) fn get(&self, transfer: &Transfer<'_>, from: &str, to: &Path) -> Result<Report> {
+        if self.backup_dir.as_ref().is_some_and(|folder| folder.starts_with(MARK)) {
+            return Err(wrong("write a folder of this machine: it is where the target is"));
+        }
         let mut report = Report::new(self.dry_run);
         let prefix = from.trim_matches('/');
         let mut source = PoolTree::new(transfer, prefix)?;
         if source.is_empty() {
             return Err(PoolError::NoObject { name: from.to_owned() }.into());
+        }
+        if source.objects.contains_key(prefix) {
+            return Err(no_folder(prefix));
         }
         report.add_pool(&mut source);
         let mut target = match to.exists() {
@@ -38,10 +45,13 @@ impl Sync {
         self.plan(transfer, prefix, &source, &target, &mut plan, &mut report)?;
         let removals = plan.gone.values().filter(|is_folder| !**is_folder).count();
         self.check_removals(source.has_data(), removals)?;
-        for inside in plan.gone.keys() {
-            report.step("remove", &to.join(inside).display().to_string(), "not in the source");
-        }
+        let say_removals = |report: &mut Report| {
+            for inside in plan.gone.keys() {
+                report.step("remove", &to.join(inside).display().to_string(), "not in the source");
+            }
+        };
         if self.dry_run {
+            say_removals(&mut report);
             plan.items.iter().for_each(|item| report.would_copy(item.object.bytes));
             plan.links.iter().for_each(|_| report.would_copy(0));
             report.removed += removals as u64;
@@ -55,12 +65,14 @@ impl Sync {
         if !self.keep_files(&out, &target, &plan, &mut report)? {
             return Ok(report);
         }
+        plan.open_folders(&out, &target);
         remove_below(&out, &plan.in_the_way, &mut report);
         let out = Destination::Below(out);
         transfer.fetch_with_links(plan.items, plan.links, &out, &mut report);
         let Destination::Below(out) = &out else { return Ok(report) };
         write_others(out, &plan.others, true, false, &mut report);
         if report.is_whole() {
+            say_removals(&mut report);
             remove_below(out, &plan.gone, &mut report);
             report.removed += removals as u64;
         }
@@ -88,8 +100,7 @@ impl Sync {
         let (kept, is_nested) =
             kept.map_err(|source| Failure::Io { action: "create", path: path.to_owned(), source })?;
         if is_nested {
-            let problem = "it lies in the target, or the target in it".to_owned();
-            return Err(Failure::Flag { flag: "--backup-dir", problem });
+            return Err(wrong("it lies in the target, or the target in it"));
         }
         let fresh = plan.items.iter().chain(plan.links.iter().map(|(item, _)| item));
         let fresh: BTreeSet<&Path> =
@@ -222,6 +233,10 @@ impl Sync {
     }
 }
 
+fn wrong(problem: &str) -> Failure {
+    Failure::Flag { flag: "--backup-dir", problem: problem.to_owned() }
+}
+
 /// An entry of the source by its name below the folder.
 enum Wanted<'p> {
     File(&'p str, &'p Listing),
@@ -251,6 +266,22 @@ struct Plan<'p> {
     in_the_way: BTreeMap<String, bool>,
     /// Removed at the end: not in the source.
     gone: BTreeMap<String, bool>,
+}
+
+impl Plan<'_> {
+    /// Lets this process write into folders that deny that to their owner, too: they get their
+    /// modes at the end.
+    fn open_folders(&self, out: &OutputTree, target: &LocalTree) {
+        for inside in self.set.keys() {
+            let local = inside.to_str().and_then(|name| target.entries.get(name));
+            if let Some(Entry::Folder { about }) = local.map(|local| &local.entry)
+                && about.mode & 0o300 != 0o300
+            {
+                // Where that fails, what is then done in it says why.
+                let _ = out.set(inside, &Kept::new(about.mode | 0o700, None));
+            }
+        }
+    }
 }
 
 /// Plans the removal of what has the name of an entry and is of another kind; of a folder with what
