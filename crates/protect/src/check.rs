@@ -14,8 +14,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::folder::{Found, Place, Watch, part_of};
-use crate::index::{FileRecord, Index};
+use crate::folder::{Found, Place, Walk, Watch, part_of};
+use crate::index::{Change, FileRecord, Index};
 use crate::set::{Bad, Coder, is_extent};
 use crate::{OWN, ProtectError, Report, error::is_absent, shape::CELL};
 
@@ -43,15 +43,24 @@ pub fn check(path: &Path, options: &Check, watch: &dyn Watch) -> Result<Report, 
     let path = path.to_owned();
     let mut index = place.index.take().ok_or(ProtectError::NotProtected { path })?;
     let parity = place.parity(&index.head, options.repair)?;
+    let walk = place.folder.walk(&place.dirs);
+    let renamed = walk.renamed(&index.files);
+    // Read, and brought back, under the names that they have now.
+    for (id, path) in &renamed {
+        index.files.entry(*id).and_modify(|file| file.path.clone_from(path));
+    }
     let coder = Coder::new(&place.folder, &parity, index.head.geometry, &index.files, watch)?;
-    let mut survey = Survey::new(&place, &index, coder, options.threads)?;
+    let mut survey = Survey::new(&place, &index, coder, walk, options.threads)?;
+    renamed.values().for_each(|path| survey.report.add("renamed", path));
     if options.repair {
         survey.repair(&place, options)?;
         parity.sync().map_err(ProtectError::io("write", "the parity"))?;
     }
     let mut report = survey.report;
-    if options.repair && index.uneven {
-        report.index_written = index.commit(&place.copies, Vec::new())?;
+    if options.repair && (index.uneven || !renamed.is_empty()) {
+        let change = |id| Change::File(id, index.files.get(&id).cloned());
+        let changes = renamed.into_keys().map(change).collect();
+        report.index_written = index.commit(&place.copies, changes)?;
     }
     Ok(report)
 }
@@ -73,9 +82,9 @@ impl<'a> Survey<'a> {
         place: &Place,
         index: &'a Index,
         coder: Coder<'a>,
+        walk: Walk,
         threads: usize,
     ) -> Result<Survey<'a>, ProtectError> {
-        let walk = place.folder.walk(&place.dirs);
         coder.watch.begin(index.bytes());
         let sets: Vec<_> = index.sets.iter().collect();
         let scanned = in_parallel(threads, sets, |_, (id, set)| {

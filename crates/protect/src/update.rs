@@ -138,14 +138,11 @@ impl Work {
         let known: BTreeSet<&PathBuf> = self.index.files.values().map(|file| &file.path).collect();
         let mut fresh = self.walk.files.clone();
         fresh.retain(|path, _| !known.contains(path));
-        let id = |found: &Found| (found.inode, found.size, found.mtime);
-        let moved: HashMap<_, _> =
-            fresh.iter().map(|(path, one)| (id(one), path.clone())).collect();
+        let renamed = self.walk.renamed(&self.index.files);
+        fresh.retain(|path, _| renamed.values().all(|now| now != path));
         for (id, file) in self.index.files.clone() {
             let path = &file.path;
             let now = self.walk.files.get(path).copied();
-            let moved = moved.get(&(file.inode, file.size, file.mtime));
-            let moved = moved.filter(|path| now.is_none() && fresh.remove(*path).is_some());
             let record = match now {
                 Some(found) if found.is(&file) && !file.mixed => {
                     let now = found.record(path.clone());
@@ -164,10 +161,11 @@ impl Work {
                     self.refit(id, &found);
                     Some(found.record(path.clone()))
                 }
-                None if moved.is_some() => {
+                None if renamed.contains_key(&id) => {
                     self.report.add("renamed", path);
-                    moved.map(|path| FileRecord { path: path.clone(), ..file.clone() })
+                    renamed.get(&id).map(|path| FileRecord { path: path.clone(), ..file.clone() })
                 }
+                None if self.walk.is_hidden(path) => continue,
                 None if (self.prune || file.mixed) && self.walk.failures.is_empty() => {
                     self.report.add("forgotten", path);
                     self.drop_members(id);
