@@ -1,7 +1,7 @@
 //! Places as users write them, opened: for shards, for pools and for agents.
 
 use std::path::{Path, PathBuf};
-use std::{collections::BTreeSet, fs::File, io, sync::Arc};
+use std::{collections::BTreeSet, io, sync::Arc};
 
 use kiln_net::{Address, Agents, SERVED};
 use kiln_pool::NodeConfig;
@@ -11,6 +11,7 @@ use kiln_store::{
     PacedBackend, ReadMode, Result, StagedBackend, open_place,
 };
 use kiln_stripe::{Node, names};
+use rustix::{fs::Access, fs::access, io::Errno};
 
 use crate::setup::{Setup, as_private_as, for_owner_alone, need_resources};
 use crate::{exit::Failure, names::MARK};
@@ -172,7 +173,8 @@ impl Folders {
             let store = setup.open(path, Opening { absent, reads, ..Opening::default() })?;
             let place = store.place();
             // Two ways to write one folder are one place too.
-            let same = store.folder().and_then(|folder| folder.canonicalize().ok());
+            let whole = |path: &Path| path.canonicalize().or_else(|_| std::path::absolute(path));
+            let same = store.folder().and_then(|folder| whole(folder).ok());
             if !seen.insert(same.unwrap_or_else(|| place.clone().into())) {
                 let problem = format!("{} is given twice", path.display());
                 return Err(Failure::Flag { flag, problem });
@@ -205,20 +207,12 @@ impl Folders {
     /// missing nor damaged.
     pub fn refuse_unreadable(&self, object: Option<&str>) -> Result<(), Failure> {
         let folders = self.nodes.iter().filter_map(|node| node.store.folder());
-        let folders = folders.map(|path| (path.to_owned(), std::fs::read_dir(path).map(drop)));
-        let files = self.shard_files(object);
-        let opened = folders.chain(files.map(|path| {
-            let end = File::open(&path).map(drop);
-            (path, end)
-        }));
-        for (path, end) in opened {
-            if let Err(source) = end
-                && source.kind() == io::ErrorKind::PermissionDenied
-            {
-                return Err(Failure::Io { action: "read", path, source });
-            }
-        }
-        Ok(())
+        // None is opened: a pipe of such a name would wait for a writer.
+        let mut paths = folders.map(Path::to_owned).chain(self.shard_files(object));
+        let denied = |path: &PathBuf| access(path, Access::READ_OK) == Err(Errno::ACCESS);
+        let source = Errno::ACCESS.into();
+        let path = paths.find(denied);
+        path.map_or(Ok(()), |path| Err(Failure::Io { action: "read", path, source }))
     }
 
     /// Reads asked of all places so far, and their bytes.
