@@ -11,19 +11,27 @@ use serde::Serialize;
 use crate::exit::{Exit, Failure, Result};
 use crate::lists;
 
-/// Makes a value of these fields, which JSON shows in this order.
-#[macro_export]
+/// Makes a value of these fields, which JSON shows in this order; those that are `or none` only
+/// where there is a value.
 macro_rules! fields {
-    ($($(#[$meta:meta])* $name:ident: $value:expr),* $(,)?) => {{
+    ($($(#[$meta:meta])* $name:ident $(or $none:ident)?: $value:expr),* $(,)?) => {{
         #[allow(non_camel_case_types)]
         let fields = {
             #[derive(serde::Serialize)]
-            struct Fields<$($name),*> { $($(#[$meta])* $name: $name),* }
+            struct Fields<$($name),*> {
+                $(
+                    $(#[$meta])*
+                    $(#[doc = stringify!($none)]
+                    #[serde(skip_serializing_if = "crate::print::is_null")])?
+                    $name: $name
+                ),*
+            }
             Fields { $($name: $value),* }
         };
         fields
     }};
 }
+pub(crate) use fields;
 
 /// Returns whether a field is `None`, or another value that JSON shows as null.
 pub fn is_null(value: &impl Serialize) -> bool {

@@ -52,7 +52,8 @@ pub use raw::{Format, RawFlags, RawSetup};
 pub use reads::{ReadFlags, direct};
 
 use crate::exit::{Exit, Failure, Result};
-use crate::{args::Common, observer::Terminal, print::Stream, texts};
+use crate::print::{Stream, data_goes_to_stdout};
+use crate::{args::Common, observer::Terminal, texts};
 
 /// More threads than this only cost memory.
 const MAX_THREADS: usize = 1024;
@@ -260,10 +261,11 @@ impl Setup {
 
     /// Prints the answer to a question: as JSON for scripts, else as text.
     pub fn answer(&self, answer: &impl Serialize, text: impl FnOnce() -> String) -> Result<Exit> {
+        let stream = if data_goes_to_stdout(false) { Stream::Stderr } else { Stream::Stdout };
         if self.json {
-            Stream::Stdout.json(answer)?
+            stream.json(answer)?
         } else {
-            Stream::Stdout.text(&text())?
+            stream.text(&text())?
         }
         Ok(Exit::Done)
     }

@@ -12,6 +12,7 @@ use minijinja::context;
 
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
+use crate::print::fields;
 use crate::setup::{Setup, device};
 use costs::{Advice, Site, durable, on_disks};
 
@@ -154,16 +155,14 @@ impl Advise {
             rows = unbeaten(rows, |row| [row.stored, -row.nines, row.repair_hours, 0.0]);
         }
         let played = self.simulate.then(|| site.play(&rows[0], setup.seed)).transpose()?;
-        let report = report::Report::new(&site, &self.wishes(), rows, played);
+        let recommended = rows.first().filter(|row| row.unmet.is_empty()).map(|row| &row.code[..]);
         if let Some(path) = &self.picture {
-            crate::setup::write_file(path, report.picture().as_bytes())?;
+            crate::setup::write_file(path, report::picture(&rows, recommended).as_bytes())?;
         }
+        let wishes = fields! { nines: self.nines, lose: self.lose, overhead: self.overhead };
+        let report = report::report(&site, wishes, (&rows, recommended), played);
         setup.show("advise", &report, context! {})?;
-        Ok(if report.met() { Exit::Done } else { Exit::Usage })
-    }
-
-    fn wishes(&self) -> report::Wishes {
-        report::Wishes { nines: self.nines, lose: self.lose, overhead: self.overhead }
+        Ok(if recommended.is_some() { Exit::Done } else { Exit::Usage })
     }
 
     fn site(&self, setup: &Setup) -> Result<Site> {

@@ -8,9 +8,9 @@ use kiln_store::Backend;
 use kiln_stripe::names;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{Stream, is_null};
+use crate::print::{Stream, fields};
 use crate::setup::{AgentParts, Setup, fresh_run};
-use crate::{args::help, fields, monitor::Monitor};
+use crate::{args::help, monitor::Monitor};
 
 /// Serve a folder of this machine, or a bucket, to other machines
 ///
@@ -96,8 +96,7 @@ impl Agent {
         let started = fields! {
             address: &address,
             name: name,
-            #[serde(skip_serializing_if = "is_null")]
-            metrics: url,
+            metrics or none: url,
         };
         setup.answer(&started, || format!("serving {address}\n"))?;
         tracing::info!(address, "agent started");

@@ -7,9 +7,8 @@ use kiln_code::{CODES, Codec};
 use minijinja::context;
 
 use crate::exit::{Exit, Result};
-use crate::print::is_null;
 use crate::setup::{self, Setup};
-use crate::{args::help, fields};
+use crate::{args::help, print::fields};
 
 /// List the codes, or show one with its costs
 ///
@@ -74,8 +73,7 @@ fn one(codec: &Codec, setup: &Setup) -> Result<Exit> {
         // Of the patterns of m lost shards, the share that can be rebuilt.
         survived: survived,
         // The shard that each chunk is in Ceph, where that is another number.
-        #[serde(skip_serializing_if = "is_null")]
-        ceph_shards: ceph_shards,
+        ceph_shards or none: ceph_shards,
         // Bytes stored for each byte of the object.
         storage_overhead: n as f64 / k as f64,
         // Chunks read to rebuild one lost chunk, on average over the n.

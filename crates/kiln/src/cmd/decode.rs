@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::args::{byte_range, help};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{Stream, damages, worked_around};
+use crate::print::{damages, worked_around};
 use crate::setup::{
     Folders, Output, OutputTarget, OutputTree, RawFlags, RawSetup, ReadFlags, Setup,
     kept::noted_time, local,
@@ -79,16 +79,8 @@ impl Decode {
         }
         let mut answer = outcome?;
         answer.report.seconds = setup.seconds();
-        let stream = match place {
-            OutputTarget::Stdout => Stream::Stderr,
-            _ => Stream::Stdout,
-        };
         warn(&answer, setup);
-        if setup.json {
-            stream.json(&answer)?;
-        } else if !setup.quiet {
-            stream.text(&answer.text(setup))?;
-        }
+        setup.report(&answer, || answer.text(setup))?;
         Ok(answer.exit())
     }
 }

@@ -9,12 +9,12 @@ use kiln_files::EncodeRequest;
 use kiln_files::raw::{RawRequest, encode_raw};
 use kiln_stripe::{EncodeReport, Observer, ShardPlace, Source, StreamSource};
 use minijinja::context;
-use serde::Serialize;
 use uuid::Uuid;
 
 use crate::archive::Packed;
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
+use crate::print::fields;
 use crate::setup::{self, Folders, Format, Setup, as_private_as, kept::note_time, local};
 
 /// Cut a file or folder into shards, some of which may be lost later
@@ -91,7 +91,12 @@ impl Encode {
         for what in &left_out {
             setup.observer.warn(&format!("left out: {what}"));
         }
-        let shown = Shown { report: &report, left_out };
+        let shown = fields! {
+            #[serde(flatten)]
+            report: &report,
+            // What of a folder is not in it.
+            left_out: left_out,
+        };
         setup.tell("encode", &shown, context! {})
     }
 
@@ -204,12 +209,4 @@ fn source(input: &Path) -> Result<Box<dyn Source>> {
         return Ok(Box::new(StreamSource::new(io::stdin())));
     }
     setup::input(local(input)?)
-}
-
-/// The report, and what of a folder is not in it.
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    report: &'a EncodeReport,
-    left_out: Vec<String>,
 }

@@ -10,12 +10,13 @@ use kiln_plan::Basis;
 use kiln_pool::{GetReport, GetRequest, Helpers, Pool};
 use kiln_recovery::HelpingAgents;
 use kiln_stripe::{Observer, PoolError};
+use minijinja::context;
 
 use crate::args::{byte_range, help, in_pool};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{Stream, damages, one_line, pace, worked_around};
+use crate::lists::named;
+use crate::print::{damages, worked_around};
 use crate::setup::{At, Output, OutputTarget, PoolFlags, Setup, fresh_run, moment};
-use crate::{lists::named, sizes};
 
 /// Agents rebuild what is lost where that makes a read shorter.
 const AUTO: &str = "auto";
@@ -94,10 +95,9 @@ impl Get {
         let mut report = outcome?;
         output.finish()?;
         report.seconds = setup.seconds();
-        let stream = if place.is_stdout() { Stream::Stderr } else { Stream::Stdout };
         warn(&report, setup);
-        show(&report, stream, setup)?;
-        Ok(Exit::Done)
+        let damages = damages(&report.damaged, report.damaged_count);
+        setup.tell("get", &report, context! { damages })
     }
 }
 
@@ -150,27 +150,4 @@ pub fn warn(report: &GetReport, setup: &Setup) {
         let advice = "the output is complete, but run kiln scrub";
         setup.observer.warn(&format!("{object}: {found}; {advice}"));
     }
-}
-
-fn show(report: &GetReport, stream: Stream, setup: &Setup) -> Result<()> {
-    if setup.json {
-        return stream.json(report);
-    }
-    if setup.quiet {
-        return Ok(());
-    }
-    let how = match (report.degraded, report.bytes_from_helpers > 0) {
-        (false, _) => "",
-        (true, false) => ", partly rebuilt",
-        (true, true) => ", partly rebuilt by agents",
-    };
-    let mut text =
-        format!("{} ({}){how}\n", one_line(&report.object), sizes::show(report.bytes_written));
-    if setup.verbose {
-        text += &format!("read {} in {} runs\n", sizes::show(report.bytes_read), report.read_runs);
-        text += &format!("received {} in all\n", sizes::show(report.bytes_received));
-        text += &damages(&report.damaged, report.damaged_count);
-    }
-    text += &format!("{}\n", pace(report.bytes_written, report.seconds));
-    stream.text(&text)
 }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Folders, Setup, local};
-use crate::{args::help, fields, texts};
+use crate::{args::help, print::fields, texts};
 
 /// Show what shards say about themselves
 ///

@@ -16,9 +16,9 @@ use crate::args::{help, in_pool};
 use crate::cmd::agent::until_told;
 use crate::exit::{Exit, Failure, Result};
 use crate::mount::{Kind, Mount as Mounted, Source, fuse::Door, tree::Inodes};
+use crate::print::{fields, warning_line};
 use crate::setup::{At, PoolFlags, Setup, buckets, moment};
 use crate::transfer::{Transfer, pool_tree::PoolTree, refuse_reserved};
-use crate::{fields, print::warning_line};
 
 /// Requests that are served at a time.
 const THREADS: usize = 6;

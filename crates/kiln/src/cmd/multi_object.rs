@@ -8,8 +8,7 @@ use kiln_store::ReadMode;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::fields;
-use crate::print::{Stream, count, error_line};
+use crate::print::{Stream, count, error_line, fields};
 use crate::setup::{Folders, Setup, local};
 
 /// One object, and where its shards are.
@@ -21,20 +20,6 @@ pub struct Group {
     pub folders: Folders,
     /// When work on it began, in seconds.
     pub begun: Cell<f64>,
-}
-
-/// Outcome for one object.
-#[derive(Serialize)]
-struct Row<R> {
-    below: String,
-    // A report names it itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    object: Option<String>,
-    exit: u8,
-    #[serde(flatten)]
-    report: Option<R>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
 }
 
 /// Bare chunks do not say which objects they are of.
@@ -126,7 +111,15 @@ pub fn each<R: Serialize>(
         let (below, object) = (group.below.display().to_string(), group.object.clone());
         if setup.json {
             let object = report.is_none().then_some(object);
-            rows.push(Row { below, object, exit: exit as u8, report, error });
+            rows.push(fields! {
+                below: below,
+                // A report names it itself.
+                object or none: object,
+                exit: exit as u8,
+                #[serde(flatten)]
+                report: report,
+                error or none: error,
+            });
         }
     }
     setup.report(&fields! { objects: rows, seconds: setup.seconds() }, || {

@@ -4,10 +4,10 @@ use clap::Args;
 
 use crate::args::{help, in_pool};
 use crate::exit::{Exit, Failure, Result};
+use crate::print::{count, fields};
 use crate::setup::{PoolFlags, Setup};
 use crate::transfer::local_tree::{joined, split};
 use crate::transfer::{Transfer, refuse_reserved};
-use crate::{fields, print::count};
 
 /// Give objects of a pool other names
 ///

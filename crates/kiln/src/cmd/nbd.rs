@@ -10,9 +10,9 @@ use kiln_volume::{OpenRequest, OwnedOp, Running, Volume, VolumeError, VolumeStat
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::monitor::{Metrics, Monitor};
-use crate::print::{Stream, is_null, warning_line};
+use crate::print::{Stream, fields, warning_line};
 use crate::setup::{PoolFlags, Setup, listener, volumes};
-use crate::{cmd::agent, fields, sizes};
+use crate::{cmd::agent, sizes};
 
 /// Most open files that are asked for: shards of many segments stay open.
 const OPEN_FILES: u64 = 65_536;
@@ -160,8 +160,7 @@ impl Nbd {
         let started = fields! {
             uri: uri,
             size: size,
-            #[serde(skip_serializing_if = "is_null")]
-            metrics: metrics,
+            metrics or none: metrics,
         };
         setup.answer(&started, || line)?;
         runtime.block_on(agent::until_told());

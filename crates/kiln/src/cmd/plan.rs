@@ -16,8 +16,8 @@ use serde::Serialize;
 
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
-use crate::fields;
 use crate::lists::Indices;
+use crate::print::fields;
 use crate::setup::{self, Setup};
 
 /// Compute what a repair would cost, without any data

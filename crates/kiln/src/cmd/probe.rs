@@ -14,9 +14,9 @@ use minijinja::context;
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::names::{DEVICE_MODEL, PROBE_SCRATCH};
-use crate::print::seconds;
+use crate::print::{fields, seconds};
 use crate::setup::{Setup, direct, local, write_file};
-use crate::{fields, sizes};
+use crate::sizes;
 
 /// Bytes written to the scratch file at a time.
 const BLOCK: usize = 1 << 20;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::exit::{Exit, Result};
 use crate::setup::{self, Folders, Setup};
-use crate::{args::help, fields, print::is_null};
+use crate::{args::help, print::fields};
 
 /// Write shards again in another code
 ///
@@ -60,8 +60,7 @@ impl Recode {
             from: from,
             to: to,
             bytes_read: bytes_read.unwrap_or(0),
-            #[serde(skip_serializing_if = "is_null")]
-            encode: encode,
+            encode or none: encode,
             seconds: setup.seconds(),
         };
         setup.tell("recode", &report, context! { size => set.size() })

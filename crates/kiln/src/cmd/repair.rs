@@ -10,8 +10,9 @@ use kiln_files::{RepairRequest, discover, raw::repair_raw};
 use kiln_store::ReadMode;
 use kiln_stripe::RepairReport;
 use minijinja::context;
+use serde::Serialize;
 
-use self::costs::{Costs, Priced};
+use self::costs::{Costs, priced};
 use crate::exit::{Exit, Failure, Result};
 use crate::lists::Indices;
 use crate::print::damages;
@@ -175,9 +176,9 @@ impl Repair {
 }
 
 /// The text of a report, and the report with prices.
-fn told(report: RepairReport, costs: &Costs, setup: &Setup) -> (String, Priced) {
+fn told(report: RepairReport, costs: &Costs, setup: &Setup) -> (String, impl Serialize + use<>) {
     let damages = damages(&report.damaged, report.damaged.len() as u64);
     let reads_why = report.reads.as_ref().map(|reads| reads.why.clone());
-    let report = Priced::of(report, costs);
+    let report = priced(report, costs);
     (setup.text("repair", &report, context! { damages, reads_why }), report)
 }

@@ -9,7 +9,10 @@ use kiln_stripe::{Observer, PoolError};
 use crate::args::{help, in_pool};
 use crate::exit::{Exit, Result};
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run, now_ms};
-use crate::{fields, print::count, transfer::refuse_reserved};
+use crate::{
+    print::{count, fields},
+    transfer::refuse_reserved,
+};
 
 /// Remove objects from a pool
 ///

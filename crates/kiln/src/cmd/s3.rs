@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, buckets};
-use crate::{args::help, fields, print::is_null};
+use crate::{args::help, print::fields};
 
 /// Access keys and buckets of the S3 server
 #[derive(Debug, Args)]
@@ -105,13 +105,11 @@ struct Revoke {
 fn shown(key: &AccessKey, secret: Option<&str>) -> impl Serialize {
     fields! {
         id: key.id.clone(),
-        #[serde(skip_serializing_if = "is_null")]
-        secret: secret.map(str::to_owned),
+        secret or none: secret.map(str::to_owned),
         name: key.name.clone(),
         created_ms: key.created_ms,
         rights: key.rights.clone(),
-        #[serde(skip_serializing_if = "is_null")]
-        create: key.create.then_some(true),
+        create or none: key.create.then_some(true),
     }
 }
 

@@ -7,12 +7,11 @@ use kiln_pool::{Index, Pool, ScrubReport, ScrubRequest};
 use kiln_stripe::Depth;
 use kiln_volume::{LogCheck, LogReport, NAMES};
 use minijinja::context;
-use serde::Serialize;
 
 use crate::args::{help, in_pool};
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, fresh_run, logs, now_ms, volumes};
-use crate::volume_logs;
+use crate::{print::fields, volume_logs};
 
 /// Check a pool for corruption, missing shards and leftover files
 ///
@@ -76,11 +75,17 @@ impl Scrub {
         let found = exit(&report)
             .worse(volume_logs::exit(&logs))
             .worse(volume_logs::fault_exit(&log_faults));
-        let shown = Shown { report: &report, logs, log_faults };
         let log_words =
-            shown.logs.iter().map(|log| format!("{}; run kiln repair", volume_logs::words(log)));
-        let log_words = log_words.chain(shown.log_faults.iter().map(volume_logs::fault_words));
+            logs.iter().map(|log| format!("{}; run kiln repair", volume_logs::words(log)));
+        let log_words = log_words.chain(log_faults.iter().map(volume_logs::fault_words));
         let more = context! { log_words => log_words.collect::<Vec<_>>() };
+        let shown = fields! {
+            #[serde(flatten)]
+            report: &report,
+            // Logs of volumes that lack copies, and those whose copies are not the same.
+            logs: &logs,
+            log_faults: &log_faults,
+        };
         setup.tell("scrub", &shown, more)?;
         Ok(found)
     }
@@ -107,14 +112,4 @@ fn exit(report: &ScrubReport) -> Exit {
         (0, false, false) => Exit::Damaged,
         _ => Exit::NotRecoverable,
     }
-}
-
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    report: &'a ScrubReport,
-    /// Logs of volumes that lack copies.
-    logs: Vec<LogReport>,
-    /// Logs whose copies are not the same.
-    log_faults: Vec<LogCheck>,
 }

@@ -8,9 +8,9 @@ use kiln_stripe::HedgeCounts;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::monitor::{MetricFamily, Metrics, Monitor};
-use crate::print::{is_null, warning_line};
+use crate::print::{fields, warning_line};
 use crate::setup::{PoolFlags, Setup, buckets, listener};
-use crate::{args::help, cmd::agent, fields};
+use crate::{args::help, cmd::agent};
 
 /// Address where none is named.
 const DEFAULT_LISTEN: &str = "127.0.0.1:9000";
@@ -109,8 +109,7 @@ impl S3 {
             let line = format!("serving {url}{also}\n");
             let started = fields! {
                 url: url,
-                #[serde(skip_serializing_if = "is_null")]
-                metrics: metrics,
+                metrics or none: metrics,
             };
             setup.answer(&started, || line)?;
             tokio::select! {

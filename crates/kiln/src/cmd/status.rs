@@ -11,7 +11,7 @@ use minijinja::context;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, logs, now_ms, volumes};
-use crate::{args::help, fields, names::lock, print::is_null, volume_logs};
+use crate::{args::help, names::lock, print::fields, volume_logs};
 
 /// Time in which a put gives its shards a manifest, and a removal deletes it: ample.
 const MOMENT: Duration = Duration::from_millis(500);
@@ -58,8 +58,7 @@ impl Status {
                 // A repair, scrub or coordinator works on this description, on this machine.
                 repair_here: repair_here,
                 // Until all is rebuilt, at the pace since the first look; --watch knows it.
-                #[serde(skip_serializing_if = "is_null")]
-                seconds_left: left,
+                seconds_left or none: left,
             };
             setup.tell("status", &shown, context! { log_words, log_copies })?;
             let Some(seconds) = self.watch else { return Ok(found) };

@@ -19,9 +19,9 @@ use rustix::process::Signal;
 
 use crate::args::help;
 use crate::exit::{Exit, Failure, Result};
-use crate::print::error_line;
+use crate::print::{error_line, fields};
 use crate::setup::Setup;
-use crate::{fields, interrupt, times};
+use crate::{interrupt, times};
 use history::{Done, Value, possible};
 use processes::{Agent, Processes, locked};
 use schedule::{Fault, Wrong, choices, faults, operation};

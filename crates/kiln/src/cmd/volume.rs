@@ -10,9 +10,9 @@ use minijinja::context;
 
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
-use crate::print::{count, is_null};
+use crate::print::{count, fields};
 use crate::setup::{Confirm, PoolFlags, Setup, volumes};
-use crate::{fields, sizes};
+use crate::sizes;
 
 /// Time that a volume's server has to answer, and interval of checking.
 const ANSWER: Duration = Duration::from_secs(90);
@@ -146,8 +146,7 @@ fn done(setup: &Setup, volume: &str, snapshot: Option<&str>, done: &'static str)
     setup.observer.finish();
     let changed = fields! {
         volume: volume,
-        #[serde(skip_serializing_if = "is_null")]
-        snapshot: snapshot,
+        snapshot or none: snapshot,
         done: done,
     };
     setup.tell("change of a volume", &changed, context! {})

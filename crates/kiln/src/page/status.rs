@@ -3,41 +3,25 @@
 use std::borrow::Cow;
 
 use kiln_pool::PoolStatus;
-use kiln_recovery::RecoveryState;
-use kiln_volume::LogReport;
 use serde::Serialize;
 
-use super::{View, logs::LogsSeen};
-
-/// The document.
-#[derive(Serialize)]
-pub struct Status<'a> {
-    #[serde(flatten)]
-    status: Cow<'a, PoolStatus>,
-    /// As in `kiln status`: logs of volumes that lack copies.
-    logs: Vec<&'a LogReport>,
-    /// As in `kiln status`: a process works on it.
-    repair_here: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seconds_left: Option<u64>,
-    coordinator: &'a RecoveryState,
-    /// All logs that it saw, and what it did about them.
-    volume_logs: &'a LogsSeen,
-    /// Most bytes a second that each node, and that all together may send (0: no limit).
-    limit_rate: u64,
-    limit_total: u64,
-}
+use super::View;
+use crate::print::fields;
 
 /// Returns the document of a view.
-pub fn of(view: &View) -> Status<'_> {
+pub fn of(view: &View) -> impl Serialize {
     let none = || PoolStatus { pool: view.pool.clone(), ..PoolStatus::default() };
-    Status {
+    fields! {
+        #[serde(flatten)]
         status: view.state.survey.as_deref().map_or_else(|| Cow::Owned(none()), Cow::Borrowed),
-        logs: view.logs.lacking().collect(),
+        // As in `kiln status`: logs of volumes that lack copies, and that a process works on it.
+        logs: view.logs.lacking().collect::<Vec<_>>(),
         repair_here: true,
-        seconds_left: view.state.seconds_left,
+        seconds_left or none: view.state.seconds_left,
         coordinator: &view.state,
+        // All logs that it saw, and what it did about them.
         volume_logs: &view.logs,
+        // Most bytes a second that each node, and that all together may send (0: no limit).
         limit_rate: view.limits.node,
         limit_total: view.limits.total,
     }

@@ -7,6 +7,7 @@ use kiln_store::device::{Combine, DeviceModel, Devices};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{Failure, Result};
+use crate::print::fields;
 
 /// Longest price table that is read, in bytes.
 const MAX_TABLE: u64 = 1 << 20;
@@ -89,6 +90,15 @@ impl Prices {
         let get = zone.and_then(|zone| zone.gets_1000).unwrap_or(self.gets_1000);
         let byte = zone.and_then(|zone| zone.gigabyte).unwrap_or(self.gigabyte);
         (get / 1000.0, byte / GB)
+    }
+
+    /// A cost in the currency of the table, as reports have it.
+    pub fn priced<T: Serialize>(&self, cost: T) -> impl Serialize + use<T> {
+        fields! {
+            currency: self.currency().to_owned(),
+            #[serde(flatten)]
+            cost: cost,
+        }
     }
 
     /// In what is paid.

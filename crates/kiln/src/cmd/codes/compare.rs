@@ -7,27 +7,12 @@ use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::{fields, setup::Setup};
+use crate::{print::fields, setup::Setup};
 
 /// Data of the stripe that is encoded to take the time.
 const DATA_BYTES: usize = 16 << 20;
 /// Time for which each code is measured.
 const MEASURED: Duration = Duration::from_millis(100);
-
-/// One code. Operations are for each byte of data.
-#[derive(Serialize)]
-struct Row {
-    code: String,
-    alpha: usize,
-    multiplications: f64,
-    xors: f64,
-    /// Parity bytes that change with one byte of data.
-    updates: f64,
-    /// Chunks read to rebuild one, on average.
-    repair_chunks_mean: f64,
-    /// Data encoded in a second by one thread, from memory to memory.
-    encode_bytes_per_second: f64,
-}
 
 /// Compares all families at these chunk numbers.
 pub fn run(numbers: &str, setup: &Setup) -> Result<Exit> {
@@ -53,15 +38,19 @@ pub fn run(numbers: &str, setup: &Setup) -> Result<Exit> {
     setup.show("codes compared", &report, context! { choices => super::choices()? })
 }
 
-fn row(codec: &Codec, seed: u64) -> Result<Row> {
+/// One code. Operations are for each byte of data.
+fn row(codec: &Codec, seed: u64) -> Result<impl Serialize + use<>> {
     let cost = codec.coding_cost()?;
-    Ok(Row {
+    Ok(fields! {
         code: codec.spec().to_string(),
         alpha: codec.shape().alpha,
         multiplications: cost.multiplications,
         xors: cost.xors,
+        // Parity bytes that change with one byte of data.
         updates: cost.updates,
+        // Chunks read to rebuild one, on average.
         repair_chunks_mean: codec.average_cost(1, seed)?.mean_chunks,
+        // Data encoded in a second by one thread, from memory to memory.
         encode_bytes_per_second: encode_speed(codec)?,
     })
 }

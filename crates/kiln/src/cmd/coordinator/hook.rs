@@ -7,8 +7,8 @@ use std::{io::Write, os::unix::process::CommandExt};
 use kiln_pool::ScrubReport;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-use crate::print::{self, count};
-use crate::{fields, setup::now_ms};
+use crate::print::{self, count, fields};
+use crate::setup::now_ms;
 
 /// A command that runs longer is ended.
 const MOST: Duration = Duration::from_secs(60);

@@ -19,11 +19,10 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::Coordinator;
-use super::paid::{Paid, PriceReport};
+use super::paid::Paid;
 use crate::exit::{Exit, Failure, Result};
-use crate::print::is_null;
 use crate::setup::{Folders, PlanFile, Setup};
-use crate::{fields, times};
+use crate::{print::fields, times};
 
 /// Between two tries while agents cannot be reached.
 const BETWEEN: Duration = Duration::from_secs(1);
@@ -100,13 +99,13 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit> {
     let outcome = patiently(flags, setup, &to, &repair);
     setup.observer.finish();
     let done = outcome?;
-    let price = paid.map(|paid| paid.report(done.price));
+    let price = paid.map(|paid| paid.table.priced(done.price.unwrap_or_default()));
     let plan_cached = plans.map(|_| ready && done.given);
     let source = flags.plans.as_deref().map_or_else(String::new, |path| {
         let from = if plan_cached == Some(true) { " from" } else { ", not from" };
         format!("{from} {}", path.display())
     });
-    let json = json(&found, &repair, (&lost, plan_cached), (&done, price.as_ref()), setup);
+    let json = json(&found, &repair, (&lost, plan_cached), (&done, &price), setup);
     setup.tell("recovery of an object", &json, context! { source })
 }
 
@@ -242,7 +241,7 @@ fn json(
     found: &SetReport,
     repair: &PlacedRepair<'_>,
     (lost, plan_cached): (&[usize], Option<bool>),
-    (done, price): (&Repaired, Option<&PriceReport>),
+    (done, price): (&Repaired, &impl Serialize),
     setup: &Setup,
 ) -> impl Serialize {
     let node = |(rank, amounts): (&usize, &TransferCounters)| {
@@ -271,10 +270,8 @@ fn json(
         nodes: done.nodes.iter().map(node).collect::<Vec<_>>(),
         replanned: &done.given_up,
         // The plan was in the file of `--plans`.
-        #[serde(skip_serializing_if = "is_null")]
-        plan_cached: plan_cached,
-        #[serde(skip_serializing_if = "is_null")]
-        price: price,
+        plan_cached or none: plan_cached,
+        price or none: price,
     }
 }
 

@@ -9,14 +9,13 @@ use kiln_stripe::PoolError;
 use minijinja::context;
 use serde::Serialize;
 
-use super::paid::{Paid, PriceReport};
+use super::paid::Paid;
 use super::{
     Coordinator, control::RecoveryControl, hook::Hook, logs::LogKeeper, scrubs::PositionFile,
 };
 use crate::exit::{Exit, Failure, Result};
-use crate::print::is_null;
 use crate::setup::{Setup, fresh_run, now_ms};
-use crate::{cmd::pool::recode_by_tier, fields, page::Board};
+use crate::{cmd::pool::recode_by_tier, page::Board, print::fields};
 
 /// Recovers the pool.
 pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit> {
@@ -84,8 +83,8 @@ pub fn run(flags: &Coordinator, setup: &Setup) -> Result<Exit> {
     setup.observer.finish();
     let left = logs.end();
     let done = outcome?;
-    let price = paid.map(|paid| paid.report(done.price));
-    setup.tell("recovery of a pool", &json(&done, price.as_ref()), context! {})?;
+    let price = paid.map(|paid| paid.table.priced(done.price.unwrap_or_default()));
+    setup.tell("recovery of a pool", &json(&done, &price), context! {})?;
     Ok(exit(&done, flags.recover.stay).worse(left))
 }
 
@@ -155,7 +154,7 @@ fn sent(nodes: &BTreeMap<String, NodeLoad>) -> [u64; 4] {
     [sum(|node| node.sent), most[0], sum(|node| node.planned_sent), most[1]]
 }
 
-fn json(done: &PoolRecovered, price: Option<&PriceReport>) -> impl Serialize {
+fn json(done: &PoolRecovered, price: &impl Serialize) -> impl Serialize {
     let strategy = |(name, row): (&&'static str, &StrategyLoad)| {
         let [bytes_sent, max_node_load, planned_sent, planned_max_node_load] = sent(&row.nodes);
         let row = fields! {
@@ -197,8 +196,7 @@ fn json(done: &PoolRecovered, price: Option<&PriceReport>) -> impl Serialize {
         max_node_load: max_node_load,
         planned_sent: planned_sent,
         planned_max_node_load: planned_max_node_load,
-        #[serde(skip_serializing_if = "is_null")]
-        over_bound: done.over_bound,
+        over_bound or none: done.over_bound,
         central_bytes_read: done.central_read,
         central_bytes_written: done.central_written,
         strategies: done.strategies.iter().map(strategy).collect::<BTreeMap<_, _>>(),
@@ -208,7 +206,6 @@ fn json(done: &PoolRecovered, price: Option<&PriceReport>) -> impl Serialize {
         plan_seconds: done.plan_seconds,
         stopped: done.stopped,
         seconds: done.seconds,
-        #[serde(skip_serializing_if = "is_null")]
-        price: price,
+        price or none: price,
     }
 }

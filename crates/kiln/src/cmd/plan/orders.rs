@@ -7,7 +7,7 @@ use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::{fields, setup::Setup};
+use crate::{print::fields, setup::Setup};
 
 // Flags of `kiln plan` that are about orders. No doc comment: clap would print it.
 #[derive(Debug, Args)]

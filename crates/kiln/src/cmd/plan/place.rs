@@ -107,20 +107,16 @@ impl Placing {
             None => (row.plan(&problem, &mut budget)?, false),
         };
         let seconds = start.elapsed().as_secs_f64();
-        let mut report = report::Report::new(codec, &plan, sub_chunk, lost)?;
-        report.plan_seconds = seconds;
-        report.range = self.range;
-        report.ready = ready;
-        if self.frontier {
-            report.add_frontier(&plan, &mut budget)?;
-        }
+        let frontier = self.frontier.then(|| report::trades(&plan, sub_chunk, &mut budget));
+        let (what, how) = ((lost, self.range), (seconds, ready));
+        let report = report::report(codec, &plan, what, sub_chunk, how, frontier.transpose()?)?;
         if let Some(path) = picture {
             write_file(path, of_plan(&plan, sub_chunk, None).as_bytes())?;
         }
         if let Some(plans) = &plans {
             plans.write()?;
         }
-        report.note.iter().filter(|_| !setup.json).for_each(|note| warning_line(note));
+        plan.note().iter().filter(|_| !setup.json).for_each(|note| warning_line(note));
         setup.show("placed plan", &report, context! {})
     }
 

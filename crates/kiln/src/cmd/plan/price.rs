@@ -8,7 +8,7 @@ use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Result};
-use crate::fields;
+use crate::print::fields;
 use crate::setup::{Prices, Setup};
 
 const TIB: f64 = (1u64 << 40) as f64;
@@ -32,21 +32,6 @@ struct Way {
     gets: u64,
     bytes: u64,
     cost: f64,
-}
-
-#[derive(Serialize)]
-struct Loss {
-    lost: Vec<usize>,
-    /// Every run by itself.
-    runs: Way,
-    /// Runs joined where the bytes between them cost less than another request.
-    joined: Way,
-    /// Whole chunks of as many helpers as are enough.
-    decode: Way,
-    /// The cheapest of them.
-    chosen: &'static str,
-    /// Cost of the chosen one for 2^40 lost bytes.
-    cost_per_lost_tib: f64,
 }
 
 impl Way {
@@ -95,7 +80,7 @@ impl PriceFlags {
             None => (0..codec.shape().n()).map(|index| vec![index]).collect(),
         };
         let loss = |lost: &Vec<usize>| priced(codec, lost, sub_chunk, &prices);
-        let losses: Vec<Loss> = all.iter().map(loss).collect::<Result<_, _>>()?;
+        let losses: Vec<_> = all.iter().map(loss).collect::<Result<_, _>>()?;
         let chunk = sub_chunk * codec.shape().alpha as u64;
         let report = fields! {
             code: codec.spec().to_string(),
@@ -109,7 +94,12 @@ impl PriceFlags {
     }
 }
 
-fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Result<Loss> {
+fn priced(
+    codec: &Codec,
+    lost: &[usize],
+    sub_chunk: u64,
+    prices: &Prices,
+) -> Result<impl Serialize + use<>> {
     let shape = codec.shape();
     let available: Vec<usize> = (0..shape.n()).filter(|index| !lost.contains(index)).collect();
     let repair = codec.repair_plan(lost, &available)?;
@@ -134,6 +124,16 @@ fn priced(codec: &Codec, lost: &[usize], sub_chunk: u64, prices: &Prices) -> Res
         .min_by(|(_, a), (_, b)| a.cost.total_cmp(&b.cost).then(a.gets.cmp(&b.gets)))
         .unwrap_or(("runs", runs));
     let lost_bytes = (lost.len() as u64 * whole) as f64;
-    let cost_per_lost_tib = best.cost / lost_bytes * TIB;
-    Ok(Loss { lost: lost.to_vec(), runs, joined: fewer, decode, chosen, cost_per_lost_tib })
+    Ok(fields! {
+        lost: lost.to_vec(),
+        // Every run by itself.
+        runs: runs,
+        // Runs joined where the bytes between them cost less than another request.
+        joined: fewer,
+        // Whole chunks of as many helpers as are enough.
+        decode: decode,
+        // The cheapest of them, and its cost for 2^40 lost bytes.
+        chosen: chosen,
+        cost_per_lost_tib: best.cost / lost_bytes * TIB,
+    })
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::exit::{Exit, Result};
 use crate::setup::{Setup, device};
-use crate::sizes;
+use crate::{print::fields, sizes};
 
 // Flags of `kiln plan` that are about reads. No doc comment: clap would print it.
 #[derive(Debug, Args)]
@@ -34,38 +34,6 @@ impl DeviceFlags {
     }
 }
 
-#[derive(Serialize)]
-struct Report {
-    code: String,
-    order: String,
-    model: DeviceModel,
-    /// Bytes that take as long to transfer as one more read takes.
-    gap_bytes: u64,
-    losses: Vec<Loss>,
-    /// The sum over these losses, for chunks of growing size.
-    sizes: Vec<Size>,
-    #[serde(flatten)]
-    turns: BreakEven,
-}
-
-#[derive(Serialize)]
-struct Loss {
-    lost: Vec<usize>,
-    /// `runs`, `gaps` or `decode`: what reads in the least time with the fewest devices.
-    chosen: &'static str,
-    why: String,
-    #[serde(flatten)]
-    advice: Advice,
-}
-
-#[derive(Serialize)]
-struct Size {
-    /// The repair keeps the devices busy for less time than a decode from whole chunks.
-    pays: bool,
-    #[serde(flatten)]
-    advice: Advice,
-}
-
 /// Says how one loss, or every single one, would be read.
 pub fn run(
     codec: &Codec,
@@ -86,26 +54,38 @@ pub fn run(
         Ok(Advice::of(&repair, &decode, sub_chunk, codec.shape(), model))
     };
     let loss = |lost: &Vec<usize>| advice(lost, sub_chunk).map(|advice| judged(lost, advice));
-    let told: Vec<Loss> = losses.iter().map(loss).collect::<Result<_, _>>()?;
+    let told: Vec<_> = losses.iter().map(loss).collect::<Result<_, _>>()?;
     let mut sizes = Vec::new();
     for size in sub_chunk_sizes(codec.shape().alpha) {
         let each = losses.iter().map(|lost| advice(lost, size));
         sizes.extend(Advice::sum(&each.collect::<Result<Vec<_>, _>>()?));
     }
-    let report = Report {
+    let turns = BreakEven::of(&sizes);
+    let size = |advice: Advice| {
+        fields! {
+            // The repair keeps the devices busy for less time than a decode from whole chunks.
+            pays: advice.pays(),
+            #[serde(flatten)]
+            advice: advice,
+        }
+    };
+    let report = fields! {
         code: codec.spec().to_string(),
-        order: codec.order().to_owned(),
+        order: codec.order(),
+        model: model,
+        // Bytes that take as long to transfer as one more read takes.
         gap_bytes: model.gap_bytes(),
-        model: model.clone(),
         losses: told,
-        turns: BreakEven::of(&sizes),
-        sizes: sizes.into_iter().map(|advice| Size { pays: advice.pays(), advice }).collect(),
+        // The sum over these losses, for chunks of growing size.
+        sizes: sizes.into_iter().map(size).collect::<Vec<_>>(),
+        #[serde(flatten)]
+        turns: turns,
     };
     setup.show("plan of reads", &report, context! {})
 }
 
 /// Repair of a loss and its reasons, as `kiln repair` decides it.
-fn judged(lost: &[usize], advice: Advice) -> Loss {
+fn judged(lost: &[usize], advice: Advice) -> impl Serialize + use<> {
     let (planned, decode) = (&advice.planned, &advice.decode);
     let (chosen, why) = match () {
         () if advice.whole_chunks() => {
@@ -119,5 +99,12 @@ fn judged(lost: &[usize], advice: Advice) -> Loss {
         }
         () => ("runs", "no gap is worth reading".to_owned()),
     };
-    Loss { lost: lost.to_vec(), chosen, why, advice }
+    fields! {
+        lost: lost.to_vec(),
+        // `runs`, `gaps` or `decode`: what reads in the least time with the fewest devices.
+        chosen: chosen,
+        why: why,
+        #[serde(flatten)]
+        advice: advice,
+    }
 }

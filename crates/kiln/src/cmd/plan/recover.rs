@@ -11,7 +11,7 @@ use minijinja::context;
 use serde::Serialize;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::{fields, setup::Setup};
+use crate::{print::fields, setup::Setup};
 
 /// The longest line of a layout file: 256 node names of 64 bytes.
 const LINE_MAX: usize = 20_000;

@@ -7,7 +7,11 @@ use kiln_stripe::Observer;
 
 use crate::exit::{Exit, Failure};
 use crate::setup::{At, PoolFlags, Setup, moment};
-use crate::{args::in_pool, fields, print::one_line, transfer::is_internal};
+use crate::{
+    args::in_pool,
+    print::{fields, one_line},
+    transfer::is_internal,
+};
 
 // Arguments; the summary is in `pool.rs`.
 #[derive(Debug, Args)]

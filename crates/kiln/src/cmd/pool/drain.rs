@@ -79,7 +79,7 @@ impl Drain {
         let pool = self.pool.open_quietly(setup)?;
         let index = self.pool.index(&pool, setup)?;
         let (tended, volumes) = self.logs(&index, setup)?;
-        show_recovery(&report, &tended, None, setup)?;
+        show_recovery(&report, &tended, &(), setup)?;
         if let Some(problem) = self.what_stays(&pool, &index, &volumes)? {
             setup.observer.warn(&problem);
             return Ok(Exit::Damaged);

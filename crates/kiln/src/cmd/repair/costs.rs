@@ -6,6 +6,7 @@ use kiln_stripe::RepairReport;
 use serde::Serialize;
 
 use crate::exit::Result;
+use crate::print::fields;
 use crate::setup::{Folders, Prices};
 
 /// Costs of reads.
@@ -29,45 +30,19 @@ impl Costs {
     }
 }
 
-/// Prices of reads, in the currency of the table: those that were planned,
-/// and what the other ways would cost.
-#[derive(Serialize)]
-pub struct Price {
-    pub currency: String,
-    #[serde(flatten)]
-    pub expected: ExpectedReads,
-}
-
-impl Price {
-    /// Expected cost of reads that were planned by a table.
-    pub fn of(prices: &Prices, expected: ExpectedReads) -> Price {
-        Price { currency: prices.currency().to_owned(), expected }
+/// The report of a repair, with prices where its reads were planned by them.
+pub fn priced(mut report: RepairReport, costs: &Costs) -> impl Serialize + use<> {
+    let price = match (costs, &report.reads) {
+        (Costs::Paid(prices), Some(reads)) => Some(prices.priced(ExpectedReads::of(reads))),
+        _ => None,
+    };
+    if price.is_some() {
+        // What it has as seconds is money.
+        report.reads = None;
     }
-}
-
-/// A report with prices, if there are any.
-#[derive(Serialize)]
-pub struct Priced {
-    #[serde(flatten)]
-    report: RepairReport,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    price: Option<Price>,
-}
-
-impl Priced {
-    /// The report as JSON has it.
-    pub fn of(mut report: RepairReport, costs: &Costs) -> Priced {
-        let price = price(&report, costs);
-        if price.is_some() {
-            // What it has as seconds is money.
-            report.reads = None;
-        }
-        Priced { report, price }
+    fields! {
+        #[serde(flatten)]
+        report: report,
+        price or none: price,
     }
-}
-
-/// The prices of a repair whose reads were planned by prices.
-pub fn price(report: &RepairReport, costs: &Costs) -> Option<Price> {
-    let (Costs::Paid(prices), Some(reads)) = (costs, &report.reads) else { return None };
-    Some(Price::of(prices, ExpectedReads::of(reads)))
 }

@@ -9,8 +9,8 @@ use kiln_stripe::{Observer, Settings};
 use minijinja::context;
 use serde::Serialize;
 
-use super::costs::Price;
 use crate::exit::{Exit, Result};
+use crate::print::fields;
 use crate::setup::{PoolFlags, Prices, Setup, fresh_run, logs, now_ms, volumes};
 use crate::volume_logs::{self, Tended};
 
@@ -51,8 +51,8 @@ pub fn run(flags: &PoolFlags, asked: &Asked, setup: &Setup) -> Result<Exit> {
     let mut report = outcome?;
     report.seconds = setup.seconds();
     let price = prices.as_ref().zip(report.expected);
-    let price = price.map(|(prices, expected)| Price::of(prices, expected));
-    show(&report, &tended, price.as_ref(), setup)?;
+    let price = price.map(|(prices, expected)| prices.priced(expected));
+    show(&report, &tended, &price, setup)?;
     Ok(exit(&report).worse(volume_logs::tended_exit(&tended)))
 }
 
@@ -107,26 +107,22 @@ impl Control for Command<'_> {
     }
 }
 
-/// Report of a repair.
-#[derive(Serialize)]
-struct Shown<'a> {
-    #[serde(flatten)]
-    report: &'a PoolRecovered,
-    /// Logs of volumes that lacked copies.
-    logs: &'a [Tended],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    price: Option<&'a Price>,
-}
-
 /// Prints the report of a repair.
 pub fn show(
     report: &PoolRecovered,
     logs: &[Tended],
-    price: Option<&Price>,
+    price: &impl Serialize,
     setup: &Setup,
 ) -> Result<Exit> {
     let log_words: Vec<_> = logs.iter().map(Tended::words).collect();
-    setup.tell("repair of a pool", &Shown { report, logs, price }, context! { log_words })
+    let shown = fields! {
+        #[serde(flatten)]
+        report: report,
+        // Logs of volumes that lacked copies.
+        logs: logs,
+        price or none: price,
+    };
+    setup.tell("repair of a pool", &shown, context! { log_words })
 }
 
 /// Updates the members: nodes that are back take part, and with `away` those that are unavailable

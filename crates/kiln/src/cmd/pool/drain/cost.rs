@@ -6,7 +6,7 @@ use kiln_pool::{Index, Key, Listed, Pool, repair::queue::Damaged};
 use kiln_recovery::batch::{Batch, DamagedObject, JOINT, PlannedRepair, Rules, Snapshot};
 use minijinja::context;
 
-use crate::{fields, print::is_null, setup::Setup};
+use crate::{print::fields, setup::Setup};
 
 /// Shards that are planned; the plan of more is like that of these.
 const MOST: usize = 20_000;
@@ -51,8 +51,7 @@ pub fn show(pool: &Pool, index: &Index, id: &str, alone: bool, setup: &Setup) ->
         bytes: all as u64,
         max_node_load: busiest,
         // Lower bound of that; absent where objects are of several codes or sizes.
-        #[serde(skip_serializing_if = "is_null")]
-        bound: bound,
+        bound or none: bound,
         // Load of the busiest link if all shards were copied.
         copied_max_node_load: bytes,
     };
