@@ -43,6 +43,8 @@ impl Ls {
     pub fn run(self, setup: &Setup) -> Result<Exit> {
         let pool = self.pool.open(setup)?;
         let index = self.pool.index_to_list(&pool, setup)?;
+        let at = self.at.as_ref().map(|at| at.among(pool.config(), &self.prefix));
+        let at = at.transpose()?;
         setup.observer.finish();
         let mut out = BufWriter::new(io::stdout().lock());
         let closed = |source| PoolError::Output { source };
@@ -68,8 +70,6 @@ impl Ls {
         };
         match self.versions || self.at.is_some() {
             true => {
-                let at = self.at.as_ref().map(|at| at.among(pool.config(), &self.prefix));
-                let at = at.transpose()?;
                 let prefix = at.map_or(&self.prefix[..], |(_, prefix)| prefix);
                 for one in index.versions(prefix)?.into_values().flatten() {
                     if at.is_none_or(|(at, _)| one.was_at(at)) {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use clap::Args;
+use kiln_folders::is_attributes;
 use kiln_pool::{MAX_TOGETHER, Pool};
 use kiln_stripe::{Observer, PoolError};
 
@@ -55,8 +56,7 @@ impl Rm {
             }
         }
         if self.recursive {
-            let objects = count(names.len() as u64, "object");
-            self.confirm.ask_at_terminal(&format!("{objects} would be removed"))?;
+            self.confirm.ask_at_terminal(&format!("{} would be removed", objects(&names)))?;
         }
         let first = names.first().cloned().unwrap_or_default();
         let mut removal = Removal { left: names, removed: Vec::new(), failures: Vec::new() };
@@ -75,9 +75,14 @@ impl Rm {
             failures.for_each(|error| setup.observer.warn(&error.to_string()));
             return Err(first.into());
         }
-        let objects = count(removed.len() as u64, "object");
+        let objects = objects(&removed);
         setup.report(&fields! { removed: removed }, || format!("{objects} removed\n"))
     }
+}
+
+/// Counts what `kiln ls` lists.
+fn objects(names: &[String]) -> String {
+    count(names.iter().filter(|name| !is_attributes(name)).count() as u64, "object")
 }
 
 /// Objects on their way out.

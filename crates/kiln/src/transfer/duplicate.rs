@@ -117,7 +117,6 @@ impl Transfer<'_> {
             if let Some(own) = self.take_entry(from, &mut told)?.filter(|_| !to.is_empty()) {
                 add_entry(&mut entries, to, own);
             }
-            moved += tree.folders_in(from).len() as u64;
         }
         self.add_attributes(entries, &mut told);
         if recursive && told.is_whole() {

@@ -6,7 +6,7 @@ use std::path::Path;
 use kiln_pool::GetRequest;
 
 use super::Sync;
-use crate::exit::{Failure, Result};
+use crate::exit::{Exit, Failure, Result};
 use crate::transfer::Transfer;
 use crate::transfer::attributes::same_time;
 use crate::transfer::local_tree::LocalEntry;
@@ -36,8 +36,15 @@ impl Sync {
         if self.size_only {
             return Ok(None);
         }
-        if self.checksum && !same_bytes(transfer, &local.path, name)? {
-            return Ok(Some(Difference::Data("other bytes")));
+        if self.checksum {
+            let why = match same_bytes(transfer, &local.path, name) {
+                // The source still has what is lost in the pool.
+                Err(lost) if put && lost.exit() == Exit::NotRecoverable => Some("not readable"),
+                same => (!same?).then_some("other bytes"),
+            };
+            if let Some(why) = why {
+                return Ok(Some(Difference::Data(why)));
+            }
         }
         let Some(entry) = &object.entry else {
             // An object that is newer was made of the file as it is; a file that is newer, of it.

@@ -121,7 +121,13 @@ impl Sync {
             let object = target.objects.get(name);
             let difference = match object {
                 None => Some(Difference::Data("new")),
-                Some(object) => self.differs(transfer, name, local, object, true)?,
+                Some(object) => match self.differs(transfer, name, local, object, true) {
+                    Ok(difference) => difference,
+                    Err(failure) => {
+                        report.fail(name, &failure);
+                        continue;
+                    }
+                },
             };
             match (difference, object) {
                 (Some(Difference::Data(why)), _) => {

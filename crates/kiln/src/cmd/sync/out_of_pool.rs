@@ -159,7 +159,7 @@ impl Sync {
                         Some((inside, Item { name, inside: path_of(inside), object }))
                     });
                     let file = (*name, *object, first);
-                    self.plan_file(transfer, inside, file, local, plan, report)?;
+                    self.plan_file(transfer, inside, file, local, plan, report);
                 }
                 Wanted::Other(entry) => {
                     let there = local.is_some_and(|local| entry.looks_like(&local.entry, true));
@@ -191,7 +191,7 @@ impl Sync {
         local: Option<&LocalEntry>,
         plan: &mut Plan<'p>,
         report: &mut Report,
-    ) -> Result<()> {
+    ) {
         // The first name that the file here has.
         let here = local.and_then(|local| resolved(split(inside).0, local.entry.link()?));
         let is_linked = first.is_some();
@@ -200,16 +200,17 @@ impl Sync {
         {
             report.step("link", name, "one file of several names");
             plan.links.push((Item { name, inside: path_of(inside), object }, item));
-            return Ok(());
+            return;
         }
         let difference = match local {
             Some(local) if matches!(local.entry, Entry::File { .. }) => {
                 let is_shared = !is_linked && here.is_some_and(|first| first != inside);
-                match self.differs(transfer, name, local, object, false)? {
-                    Some(Difference::Attributes(_)) | None if is_shared => {
+                match self.differs(transfer, name, local, object, false) {
+                    Ok(Some(Difference::Attributes(_)) | None) if is_shared => {
                         Some(Difference::Data("other names"))
                     }
-                    difference => difference,
+                    Ok(difference) => difference,
+                    Err(failure) => return report.fail(name, &failure),
                 }
             }
             Some(_) => Some(Difference::Data("another kind")),
@@ -229,7 +230,6 @@ impl Sync {
                 }
             }
         }
-        Ok(())
     }
 }
 
