@@ -153,12 +153,12 @@ impl StoreError {
         }
     }
 
-    /// Returns whether the place is full: no space (ENOSPC), quota (EDQUOT) or file size limit
-    /// (EFBIG).
+    /// Returns whether the place takes no more: no space (ENOSPC), quota (EDQUOT), file size limit
+    /// (EFBIG), or mounted read-only (EROFS).
     pub fn is_full(&self) -> bool {
-        use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-        matches!(self, Self::Io { source, .. }
-            if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge))
+        use io::ErrorKind::{FileTooLarge, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+        matches!(self, Self::Io { source, .. } if matches!(source.kind(),
+            StorageFull | QuotaExceeded | FileTooLarge | ReadOnlyFilesystem))
     }
 
     /// Returns whether the system, or an agent, does not permit it.

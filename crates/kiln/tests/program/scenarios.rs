@@ -59,7 +59,8 @@ scenarios! {
     disk:
         full_disk
         read_only_disk
-        full_node_of_a_pool;
+        full_node_of_a_pool
+        a_node_that_became_read_only_is_passed_over;
     documents:
         requests_are_understood_and_others_get_nothing
         silent_clients_keep_nobody_away

@@ -248,8 +248,9 @@ impl Scrub<'_> {
         let Some(floor) = tombstones.iter().map(|listed| listed.version).max() else {
             return Ok(());
         };
-        let emptied = |(_, store): (usize, &dyn Backend)| !is_marked(store);
-        if map.present().any(emptied) {
+        // Each node must take the map that tells of it.
+        let full = |store: &dyn Backend| matches!(store.space(), Ok(Some(room)) if room.free == 0);
+        if map.present().any(|(_, store)| !is_marked(store) || full(store)) {
             return Ok(());
         }
         // All nodes are there: who has an older map after this was rolled back.

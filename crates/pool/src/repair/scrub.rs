@@ -359,7 +359,13 @@ impl Scrub<'_> {
                 self.settings.observer.warn(&error.to_string());
             }
             for file in suspects {
-                self.clear(at, &file, &mut strays)?;
+                match self.clear(at, &file, &mut strays) {
+                    Err(PoolError::Store(error)) if error.is_full() => {
+                        strays.leave(&file);
+                        self.settings.observer.warn(&error.to_string());
+                    }
+                    end => end?,
+                }
             }
         }
         Ok(strays)

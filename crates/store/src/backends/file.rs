@@ -18,7 +18,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use rustix::{fs::OFlags, io::Errno};
+use rustix::{
+    fs::{OFlags, StatVfsMountFlags},
+    io::Errno,
+};
 
 use self::{appender::FileAppender, pending::Pending};
 use super::direct::{self, BatchContexts, DirectReader, Meter, ReadMode};
@@ -544,7 +547,10 @@ impl PlaceInfo for FileBackend {
             found => found.map_err(|error| self.error(Operation::Use, "", error.into()))?,
         };
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-        Ok(Some(Space { total: bytes(found.f_blocks), free: bytes(found.f_bavail) }))
+        // As Linux mounts a file system anew whose disk fails.
+        let read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY);
+        let free = if read_only { 0 } else { bytes(found.f_bavail) };
+        Ok(Some(Space { total: bytes(found.f_blocks), free }))
     }
 
     fn folder(&self) -> Option<&Path> {

@@ -111,3 +111,39 @@ def full_node_of_a_pool(rig, mount):
     assert rig.read("back") == old, "the old version stays"
     rig.kiln("scrub --grace 0").ok()
     same(list(rig.folder.glob("d0?/*.part")), [], "nothing is left of the new one")
+
+
+@test
+@mounted
+def a_node_that_became_read_only_is_passed_over(rig, mount):
+    mount("d01", "size=40m")
+    rig.pool("rs:2+1", 5)
+    objects = {f"o{at}": rig.data(f"o{at}", size, at) for at, size in
+               enumerate((300, 70_000, 1 << 20, 300_000, 900))}
+    for name in objects:
+        rig.kiln(f"put {name} -q").ok()
+    mode = lambda how: succeeds("mount", "-o", f"remount,bind,{how}", rig / "d01")
+    assert mode("ro")
+    objects["o1"] = rig.data("o1", 80_000, 11)
+    rig.kiln("put o1 --force -q").ok()
+    for at in range(8):
+        objects[f"n{at}"] = rig.data(f"n{at}", 100 + at % 2 * 70_000, 20 + at)
+        rig.kiln(f"put n{at} -q").ok()
+    rig.kiln("rm o3 -q").ok()
+    del objects["o3"]
+    assert any(line.startswith("n01") and "full" in line
+               for line in rig.kiln("status").stdout.splitlines())
+    # What it should lose stays there, and is seen.
+    rig.kiln("scrub --grace 0").exits(1)
+    rig.remove("d02")
+    (rig / "d02").mkdir()
+    rig.kiln("pool add-node n02 --replace").ok()
+    rig.kiln("repair").ok()
+    assert mode("rw")
+    for _ in range(2):
+        rig.kiln("scrub --grace 0 -q").ok()
+    rig.remove("d03")
+    for name, bytes_ in objects.items():
+        rig.kiln(f"get {name} -o back --force -q").ok()
+        assert rig.read("back") == bytes_, name
+    rig.kiln("get o3 -o back --force -q").exits(7)
