@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::{collections::HashMap, io, time::Duration};
+use std::{io, time::Duration};
 
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
@@ -15,7 +15,7 @@ use super::silence::{DOUBT, Greetings, LONGEST};
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
 use crate::NetError;
-use crate::link::{Action, End, Event, Link, Request, Token};
+use crate::link::{Action, End, Event, Link};
 use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
 
 /// A connection must be made within this time.
@@ -103,7 +103,7 @@ impl Peer {
             let request = refused.0;
             let cut = End::shutdown();
             let end = self.why.get().unwrap_or(&cut);
-            (request.answer)(Err(end.error(&self.address, request.message.name())));
+            (request.token)(Err(end.error(&self.address, request.message.name())));
         }
     }
 }
@@ -139,7 +139,7 @@ enum ConnectionEvent {
 impl Dialer {
     async fn run(self, mut asked: mpsc::UnboundedReceiver<PendingRequest>) {
         let mut link = Link::new(&self.address.to_string(), &self.address.place, Duration::ZERO);
-        let mut post = Post { answers: HashMap::new(), next: 1, writer: None, session: None };
+        let mut post = Post { writer: None, session: None };
         let mut halves = tokio::task::JoinSet::new();
         let (tell, mut heard) = mpsc::channel(64);
         // Questions that come meanwhile wait in the channel.
@@ -166,7 +166,7 @@ impl Dialer {
         while !link.has_ended() {
             let event = tokio::select! {
                 request = asked.recv() => match request {
-                    Some(request) => Event::Request(post.ask(request)),
+                    Some(request) => Event::Request(request),
                     None => break,
                 },
                 Some(heard) = heard.recv() => match heard {
@@ -192,8 +192,7 @@ impl Dialer {
         self.ended.store(true, Ordering::Release);
         asked.close();
         while let Some(request) = asked.recv().await {
-            let event = Event::Request(post.ask(request));
-            self.take(&mut link, &mut post, event);
+            self.take(&mut link, &mut post, Event::Request(request));
         }
         // Says goodbye (TLS wants that), but not for ever.
         drop(post);
@@ -205,7 +204,7 @@ impl Dialer {
     /// Lets the link decide about an event, and does that. That the connection is over can be seen
     /// before the answers that say so: a caller that gets one asks `has_ended` whether to try on a
     /// new connection. Why it is over is kept before that.
-    fn take(&self, link: &mut Link, post: &mut Post, event: Event) {
+    fn take(&self, link: &mut Link<Answer>, post: &mut Post, event: Event<Answer>) {
         let actions = link.handle(self.start.elapsed(), event);
         if let Some(end) = link.end_reason() {
             // Set once: the first reason is the one that the earlier requests got.
@@ -303,25 +302,14 @@ fn of_keys(error: io::Error) -> io::Error {
     }
 }
 
-/// Questions under way and the way out.
+/// The way out.
 struct Post {
-    answers: HashMap<Token, Answer>,
-    next: Token,
     writer: Option<mpsc::UnboundedSender<Outgoing>>,
     session: Option<watch::Sender<u64>>,
 }
 
 impl Post {
-    fn ask(&mut self, request: PendingRequest) -> Request {
-        let token = self.next;
-        self.next += 1;
-        self.answers.insert(token, request.answer);
-        let (message, payload) = (request.message, request.payload);
-        let (priority, patience) = (request.priority, request.patience);
-        Request { token, message, payload, priority, patience }
-    }
-
-    fn act(&mut self, actions: Vec<Action>) {
+    fn act(&mut self, actions: Vec<Action<Answer>>) {
         for action in actions {
             match action {
                 Action::Send { session, frame } => {
@@ -330,11 +318,7 @@ impl Post {
                         let _ = writer.send(Outgoing::Frame(session, frame));
                     }
                 }
-                Action::Answer { token, answer } => {
-                    if let Some(take) = self.answers.remove(&token) {
-                        take(answer);
-                    }
-                }
+                Action::Answer { token: take, answer } => take(answer),
                 Action::Session(session) => {
                     if let Some(told) = &self.session {
                         let _ = told.send(session);

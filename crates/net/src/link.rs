@@ -12,9 +12,6 @@ use bytes::Bytes;
 use crate::proto::{Frame, Message, Priority, Role, VERSION, VERSION_LEAST};
 use crate::{NetError, NetOperation, Result, agent::store_error};
 
-/// Names a request to the one who asked it.
-pub type Token = u64;
-
 /// Questions that wait for credit, at most.
 const WAITING_MAX: usize = 4096;
 /// After this time without a frame from the other side a ping is sent.
@@ -25,11 +22,11 @@ const DEAD: Duration = Duration::from_secs(15);
 const UNGREETED: &str = "it ended the connection without an answer; \
     kiln:// is for agents with a key, kiln+plain:// for those without";
 
-/// A request.
+/// A request, with what its answer is given to.
 #[derive(Debug, Clone)]
-pub struct Request {
-    /// Its name.
-    pub token: Token,
+pub struct Request<T> {
+    /// Comes back with the answer.
+    pub token: T,
     /// The request.
     pub message: Message,
     /// Bytes that go with it.
@@ -40,9 +37,9 @@ pub struct Request {
     pub patience: Duration,
 }
 
-impl Request {
+impl<T> Request<T> {
     /// A client's request without payload.
-    pub fn new(token: Token, message: Message, patience: Duration) -> Request {
+    pub fn new(token: T, message: Message, patience: Duration) -> Request<T> {
         Request { token, message, payload: Bytes::new(), priority: Priority::Client, patience }
     }
 
@@ -57,11 +54,11 @@ impl Request {
 
 /// An input of the state machine.
 #[derive(Debug)]
-pub enum Event {
+pub enum Event<T> {
     /// The connection is made (and, with TLS, proven).
     Connected,
     /// A request.
-    Request(Request),
+    Request(Request<T>),
     /// A frame arrived.
     Frame(Frame),
     /// The connection ended.
@@ -72,7 +69,7 @@ pub enum Event {
 
 /// An action for the caller.
 #[derive(Debug)]
-pub enum Action {
+pub enum Action<T> {
     /// Send a frame with this session.
     Send {
         /// The session.
@@ -82,8 +79,8 @@ pub enum Action {
     },
     /// A request is answered: the frame, or why there is none.
     Answer {
-        /// The request.
-        token: Token,
+        /// The request's.
+        token: T,
         /// Its answer; never `Failed`, which is an error here.
         answer: Result<Frame>,
     },
@@ -132,9 +129,9 @@ impl End {
 }
 
 #[derive(Debug)]
-struct Asked {
+struct Asked<T> {
     /// `None`: its time was over, but the other side may still work on it.
-    token: Option<Token>,
+    token: Option<T>,
     deadline: Option<Duration>,
     what: &'static str,
     cost: u32,
@@ -142,7 +139,7 @@ struct Asked {
 
 /// The asking side of one connection; it ends with the connection.
 #[derive(Debug)]
-pub struct Link {
+pub struct Link<T> {
     address: String,
     place: String,
     state: State,
@@ -156,20 +153,20 @@ pub struct Link {
     credit: u64,
     used: u64,
     next_request: u64,
-    under_way: BTreeMap<u64, Asked>,
-    waiting: [VecDeque<(Option<Duration>, Request)>; 2],
+    under_way: BTreeMap<u64, Asked<T>>,
+    waiting: [VecDeque<(Option<Duration>, Request<T>)>; 2],
     heard: Duration,
     pinged: Duration,
     /// Since when answers are owed without a break.
     owed: Duration,
     /// Silence that ends the connection while an answer is owed; `None`: as long as without one.
     patience: Option<Duration>,
-    actions: Vec<Action>,
+    actions: Vec<Action<T>>,
 }
 
-impl Link {
+impl<T> Link<T> {
     /// A link to an address, where the place of this name is expected (empty: any).
-    pub fn new(address: &str, place: &str, now: Duration) -> Link {
+    pub fn new(address: &str, place: &str, now: Duration) -> Link<T> {
         Link {
             address: address.to_owned(),
             place: place.to_owned(),
@@ -212,12 +209,12 @@ impl Link {
 
     /// The same, as a program that speaks no later version than this one.
     #[must_use]
-    pub fn speaking(self, latest: u8) -> Link {
+    pub fn speaking(self, latest: u8) -> Link<T> {
         Link { latest, ..self }
     }
 
     /// Takes note of an event; gives what is to be done, in order.
-    pub fn handle(&mut self, now: Duration, event: Event) -> Vec<Action> {
+    pub fn handle(&mut self, now: Duration, event: Event<T>) -> Vec<Action<T>> {
         match event {
             Event::Connected if self.state == State::Connecting => {
                 self.state = State::Greeting;
@@ -273,7 +270,7 @@ impl Link {
         self.ended.as_ref()
     }
 
-    fn ask(&mut self, now: Duration, ask: Request) {
+    fn ask(&mut self, now: Duration, ask: Request<T>) {
         let what = ask.message.name();
         let refused = if let Some(why) = &self.ended {
             Some(why.error(&self.address, what))
@@ -317,7 +314,7 @@ impl Link {
             let id = self.next_request;
             self.next_request += 1;
             let what = ask.message.name();
-            let (token, cost) = (Some(ask.token), ask.cost());
+            let (cost, token) = (ask.cost(), Some(ask.token));
             self.under_way.insert(id, Asked { token, deadline, what, cost });
             let deadline_ms = deadline.map_or(0, |at| {
                 u32::try_from(at.saturating_sub(now).as_millis()).unwrap_or(u32::MAX).max(1)

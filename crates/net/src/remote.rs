@@ -315,7 +315,7 @@ impl Remote {
             priority: self.network.inner.priority,
             patience,
             // The receiver is gone when an earlier part of the same call failed.
-            answer: Box::new(move |result| drop(tell.send(result))),
+            token: Box::new(move |result| drop(tell.send(result))),
         });
         answer
     }

@@ -6,28 +6,14 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt::Debug, sync::atomic::AtomicBool, thread::Builder};
 
-use bytes::Bytes;
-
 use super::{Address, ClusterKey};
-use crate::Result;
-use crate::proto::{Frame, Message, Priority};
+use crate::{Result, link::Request, proto::Frame};
 
 /// Takes the answer to one question.
 pub type Answer = Box<dyn FnOnce(Result<Frame>) + Send>;
 
 /// A request to a peer.
-pub struct PendingRequest {
-    /// The request.
-    pub message: Message,
-    /// Bytes that go with it.
-    pub payload: Bytes,
-    /// Its priority on the connection.
-    pub priority: Priority,
-    /// The time within which the answer must come.
-    pub patience: Duration,
-    /// Takes the answer.
-    pub answer: Answer,
-}
+pub type PendingRequest = Request<Answer>;
 
 /// A runtime in virtual time. Its callers are clients of a simulation, of which one runs at a time.
 pub trait VirtualRuntime: Send + Sync + Debug {

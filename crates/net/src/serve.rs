@@ -9,13 +9,14 @@ use tokio::time::{Instant, sleep_until};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use super::accept::{Acceptor, Incoming};
-use super::{ClusterKey, dial::Peer, disk::DiskSet, runtime::PendingRequest, stream::Outgoing};
+use super::runtime::{Answer, PendingRequest};
+use super::{ClusterKey, dial::Peer, disk::DiskSet, stream::Outgoing};
 use crate::admission::RefusalLog;
 use crate::agent::{
     Action, Agent, ConnectionId, Counts, Event, Limits, PeerInfo, TaskId, push_answer,
     push_message, store_error,
 };
-use crate::proto::{Frame, Message, Priority};
+use crate::proto::{Message, Priority};
 use crate::{NetError, NetOperation, Result, task::Fragment};
 
 /// Time limit of the answer to a fragment, which comes when the fragment has arrived.
@@ -271,14 +272,14 @@ impl Peers {
             }
         }
         let (tell, to) = (self.tell.clone(), address.clone());
-        let answer = Box::new(move |result: Result<Frame>| {
+        let token: Answer = Box::new(move |result| {
             // The agent ends together with the one who listens.
             let (address, answer) = (to, result.and_then(|frame| push_answer(&frame)));
             let _ = tell.send(Event::Pushed { task, address, fragments, answer });
         });
         if let Some(peer) = self.known.get(&address) {
             let (priority, patience) = (Priority::Repair, PUSH_PATIENCE);
-            peer.ask(PendingRequest { message, payload, priority, patience, answer });
+            peer.ask(PendingRequest { message, payload, priority, patience, token });
         }
     }
 }

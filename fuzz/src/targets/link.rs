@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, io::ErrorKind, time::Duration};
 
 /// The client, and what it waits for.
 struct Client {
-    link: Link,
+    link: Link<u64>,
     now: Duration,
     /// Requests without an answer.
     waiting: BTreeSet<u64>,
@@ -18,7 +18,7 @@ struct Client {
 }
 
 impl Client {
-    fn handle(&mut self, event: Event) {
+    fn handle(&mut self, event: Event<u64>) {
         for action in self.link.handle(self.now, event) {
             match action {
                 Action::Send { frame, .. } => self.sent.push(frame.id),
@@ -70,7 +70,7 @@ pub fn run(input: &[u8]) {
     assert!(client.link.has_ended());
 }
 
-fn request(token: u64, a: u64, b: u64) -> Request {
+fn request(token: u64, a: u64, b: u64) -> Request<u64> {
     let name = || "x.00.kiln".to_owned();
     let message = match a % 7 {
         0 => Message::Open { name: name() },

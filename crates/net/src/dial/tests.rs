@@ -12,7 +12,7 @@ fn list(peer: &Peer, seconds: u64) -> Result<(), NetError> {
         payload: bytes::Bytes::new(),
         priority: Priority::Client,
         patience: Duration::from_secs(seconds),
-        answer: Box::new(move |answer| tell.send(answer.map(|_| ())).unwrap()),
+        token: Box::new(move |answer| tell.send(answer.map(|_| ())).unwrap()),
     });
     told.recv().unwrap()
 }
@@ -55,7 +55,7 @@ fn the_end_can_be_seen_when_its_answer_comes() {
         payload: bytes::Bytes::new(),
         priority: Priority::Client,
         patience: Duration::from_secs(5),
-        answer: Box::new(move |answer| {
+        token: Box::new(move |answer| {
             tell.send((answer.map(|_| ()), asked.has_ended())).unwrap();
         }),
     });

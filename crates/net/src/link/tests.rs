@@ -1,5 +1,8 @@
 use super::*;
 
+type Link = super::Link<u64>;
+type Action = super::Action<u64>;
+
 const SECOND: Duration = Duration::from_secs(1);
 
 fn welcome(requests: u32, credit: u32) -> Frame {
@@ -16,7 +19,7 @@ fn ready(requests: u32, credit: u32) -> Link {
     link
 }
 
-fn ask(link: &mut Link, token: Token, message: Message) -> Vec<Action> {
+fn ask(link: &mut Link, token: u64, message: Message) -> Vec<Action> {
     link.handle(Duration::ZERO, Event::Request(Request::new(token, message, SECOND)))
 }
 

@@ -37,9 +37,9 @@ impl RequestQueue {
             let (patience, rank) = (request.patience, request.rank);
             let request = AgentRequest { payload: Bytes::new(), ..request };
             // The receiver lives as long as this.
-            let answer = Box::new(move |result| drop(tell.send((request, result))));
+            let token = Box::new(move |result| drop(tell.send((request, result))));
             let priority = self.priority;
-            self.peers[rank].ask(PendingRequest { message, payload, priority, patience, answer });
+            self.peers[rank].ask(PendingRequest { message, payload, priority, patience, token });
         }
     }
 }

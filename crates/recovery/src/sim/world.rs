@@ -14,7 +14,7 @@ use super::{faults::Faults, processes::Clients, scheduled_faults::ScheduledFault
 use kiln_net::agent::{
     self, Agent, Disk, JobId, Limits, PeerInfo, TaskId, push_answer, push_message,
 };
-use kiln_net::link::{self, Link, Request, Token};
+use kiln_net::link::{self, Link, Request};
 use kiln_net::proto::{Frame, HEADER, Header, Priority, VERSION};
 use kiln_net::{Answer, DiskSet, NetError, NetOperation, Result, task::Fragment};
 use kiln_testkit::Random;
@@ -92,7 +92,7 @@ pub(super) struct Outside {
 /// A connection.
 #[derive(Debug)]
 struct Wire {
-    link: Link,
+    link: Link<Waits>,
     /// The agent that dialled; `None`: the coordinator or a client.
     from: Option<(usize, u64)>,
     outside: Option<Outside>,
@@ -111,8 +111,6 @@ struct Wire {
     /// When the last frame of each direction arrives: the order is kept.
     up: Duration,
     down: Duration,
-    waits: BTreeMap<Token, Waits>,
-    next_token: Token,
 }
 
 #[derive(Debug)]
@@ -249,7 +247,7 @@ impl World {
     }
 
     pub(super) fn ask_for_client(&mut self, id: u64, request: kiln_net::PendingRequest) {
-        let kiln_net::PendingRequest { message, payload, priority, patience, answer } = request;
+        let Request { token: answer, message, payload, priority, patience } = request;
         if self.wires.get(&id).is_none_or(|wire| wire.hung_up) {
             let source = io::ErrorKind::ConnectionAborted.into();
             return answer(Err(NetError::Io {
@@ -258,7 +256,9 @@ impl World {
                 source,
             }));
         }
-        self.ask(id, message, payload, priority, patience, Waits::Client(answer));
+        let token = Waits::Client(answer);
+        let request = Request { token, message, payload, priority, patience };
+        self.tell_link(id, link::Event::Request(request));
     }
 
     /// A client needs a connection no more, or is no more: what it sent still arrives.
@@ -284,7 +284,6 @@ impl World {
 
     /// Describes the waits, for finding the reason of a deadlock.
     pub(super) fn who_waits(&self) -> String {
-        let waits = self.wires.iter().filter(|(_, wire)| !wire.waits.is_empty());
         let line = |(id, wire): (&u64, &Wire)| {
             let Wire { link, outside, from, to, .. } = wire;
             format!("\n  wire {id} of {outside:?} {from:?} to host {to}: {link:?}")
@@ -293,7 +292,7 @@ impl World {
             let load = host.agent.as_ref().map(Agent::load);
             format!("\n  host {at}: connections, waiting and running jobs {load:?}")
         });
-        waits.map(line).chain(hosts).collect()
+        self.wires.iter().map(line).chain(hosts).collect()
     }
 
     /// The agent hears that a connection is over.
@@ -329,8 +328,6 @@ impl World {
             down_session: 0,
             up: self.now,
             down: self.now,
-            waits: BTreeMap::new(),
-            next_token: 1,
         };
         self.wires.insert(wire, new);
         let delay = self.random.millis(self.faults.delay_ms);
@@ -529,36 +526,12 @@ impl World {
         let (message, payload) = push_message(task, &fragments);
         let to = address.to_owned();
         let patience = Duration::from_secs(60);
-        self.ask(
-            id,
-            message,
-            payload,
-            Priority::Repair,
-            patience,
-            Waits::Host(task, to, fragments),
-        );
+        let (token, priority) = (Waits::Host(task, to, fragments), Priority::Repair);
+        let request = Request { token, message, payload, priority, patience };
+        self.tell_link(id, link::Event::Request(request));
     }
 
-    fn ask(
-        &mut self,
-        id: u64,
-        message: kiln_net::proto::Message,
-        payload: Bytes,
-        priority: Priority,
-        patience: Duration,
-        waits: Waits,
-    ) {
-        let Some(wire) = self.wires.get_mut(&id) else { return };
-        let token = wire.next_token;
-        wire.next_token += 1;
-        wire.waits.insert(token, waits);
-        self.tell_link(
-            id,
-            link::Event::Request(Request { token, message, payload, priority, patience }),
-        );
-    }
-
-    fn tell_link(&mut self, id: u64, event: link::Event) {
+    fn tell_link(&mut self, id: u64, event: link::Event<Waits>) {
         let Some(wire) = self.wires.get_mut(&id) else { return };
         let actions = wire.link.handle(self.now, event);
         let (wake, ended) = (wire.link.wake_at(), wire.link.has_ended());
@@ -577,9 +550,7 @@ impl World {
                 }
                 link::Action::Answer { token, answer } => {
                     self.unsent += u64::from(matches!(answer, Err(NetError::Version { .. })));
-                    let wire = self.wires.get_mut(&id);
-                    let waits = wire.and_then(|wire| wire.waits.remove(&token));
-                    answers.extend(waits.map(|waits| (waits, answer)));
+                    answers.push((token, answer));
                 }
                 link::Action::Close => {}
             }
