@@ -95,6 +95,9 @@ impl Cp {
 
     fn copy_in(&self, transfer: &Transfer<'_>, from: &Path, to: &str) -> Result<Report> {
         let mut report = Report::default();
+        // A link that is named itself is followed.
+        let failed = |source| Failure::Io { action: "read", path: from.to_owned(), source };
+        from.metadata().map_err(failed)?;
         let name = match from.is_dir() {
             true => to.trim_matches('/').to_owned(),
             false => name_of_file(transfer, from, to)?,
@@ -105,12 +108,6 @@ impl Cp {
             false => BTreeSet::new(),
         };
         let mut tree = LocalTree::new(from, &name, excluded);
-        if tree.entries.is_empty()
-            && !from.is_dir()
-            && let Some((_, failure)) = tree.failures.pop()
-        {
-            return Err(failure);
-        }
         if !from.is_dir() && !tree.left_out.is_empty() {
             let problem = "not copied; kiln put reads pipes and devices".to_owned();
             return Err(Failure::NotUsable { path: from.to_owned(), problem });

@@ -72,13 +72,12 @@ fn folder(path: &str) -> Result<&Path> {
     let path = local(path.as_ref())?;
     match path.is_dir() {
         true => Ok(path),
-        false => Err(no_folder(&path.display().to_string())),
+        false => Err(no_folder("FROM", &path.display().to_string())),
     }
 }
 
-fn no_folder(name: &str) -> Failure {
-    let problem = format!("{name} is not a folder; use kiln cp for files");
-    Failure::Flag { flag: "FROM", problem }
+fn no_folder(flag: &'static str, name: &str) -> Failure {
+    Failure::Flag { flag, problem: format!("{name} is not a folder; use kiln cp for files") }
 }
 
 impl Sync {

@@ -71,11 +71,8 @@ impl Output {
 
 /// Copies the outcome of a sync for many, for each of them.
 fn again(end: &io::Result<()>) -> io::Result<()> {
-    let copy = |error: &io::Error| match error.raw_os_error() {
-        Some(number) => io::Error::from_raw_os_error(number),
-        None => io::Error::new(error.kind(), error.to_string()),
-    };
-    end.as_ref().copied().map_err(copy)
+    let number = |error: &io::Error| error.raw_os_error().map(io::Error::from_raw_os_error);
+    end.as_ref().copied().map_err(|error| number(error).unwrap_or_else(|| error.kind().into()))
 }
 
 #[cfg(test)]

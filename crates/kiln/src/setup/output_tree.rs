@@ -286,10 +286,6 @@ mod tests {
         assert_eq!(fs::read_dir(out.join("a")).unwrap().count(), 1, "a part is left");
         assert_eq!(fs::read_to_string(other.join("f")).unwrap(), "theirs");
         assert_eq!(fs::read_dir(&other).unwrap().count(), 1);
-    }
-
-    #[test]
-    fn plain_names() {
         for (name, plain) in [("a", true), ("a/b.c", true), ("a//b", false), ("/a", false)] {
             assert_eq!(is_plain(name), plain, "{name}");
         }

@@ -48,7 +48,9 @@ impl Sync {
         }
         let Some(entry) = &object.entry else {
             // An object that is newer was made of the file as it is; a file that is newer, of it.
-            let same = self.checksum || put == (changed_ms(&local.path) <= object.put);
+            let changed = local.entry.time().map(|(s, ns)| (s, u64::from(ns) / 1_000_000));
+            let put_at = ((object.put / 1000) as i64, object.put % 1000);
+            let same = self.checksum || put == (changed <= Some(put_at));
             return Ok((!same).then_some(Difference::Data("other time")));
         };
         let times = local.entry.time().zip(entry.time());
@@ -63,12 +65,6 @@ impl Sync {
             _ => about.map(Difference::Attributes),
         })
     }
-}
-
-fn changed_ms(path: &Path) -> u64 {
-    let time = path.metadata().and_then(|meta| meta.modified()).ok();
-    let since = time.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
-    since.map_or(u64::MAX, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
 }
 
 /// Compares the bytes written to it with a file.

@@ -7,7 +7,7 @@ use crate::exit::Result;
 use kiln_folders::attributes_in;
 use kiln_stripe::PoolError;
 
-use super::{Sync, compare::Difference};
+use super::{Sync, compare::Difference, no_folder};
 use crate::transfer::local_tree::{LocalEntry, LocalTree, split};
 use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::{Report, Transfer, refuse_reserved};
@@ -27,6 +27,9 @@ impl Sync {
         report.add_local(&mut source);
         let mut target = PoolTree::new(transfer, prefix)?;
         report.add_pool(&mut target);
+        if target.objects.contains_key(prefix) {
+            return Err(no_folder("TO", prefix));
+        }
         let mut plan = PutPlan::default();
         self.plan_put(transfer, &source, &target, prefix, &mut plan, &mut report)?;
         let PutPlan { files, entries, gone, absent, links } = plan;

@@ -31,7 +31,7 @@ impl Sync {
             return Err(PoolError::NoObject { name: from.to_owned() }.into());
         }
         if source.objects.contains_key(prefix) {
-            return Err(no_folder(prefix));
+            return Err(no_folder("FROM", prefix));
         }
         report.add_pool(&mut source);
         let mut target = match to.exists() {
