@@ -84,18 +84,11 @@ impl Walk {
     pub fn renamed(&self, files: &BTreeMap<u64, FileRecord>) -> BTreeMap<u64, PathBuf> {
         let known: BTreeSet<&PathBuf> = files.values().map(|file| &file.path).collect();
         let fresh = self.files.iter().filter(|(path, _)| !known.contains(path));
-        let id = |one: &Found| (one.inode, one.size, one.mtime);
-        let mut fresh: BTreeMap<_, _> = fresh.map(|(path, one)| (id(one), path)).collect();
+        let fresh = fresh.map(|(path, one)| ((one.inode, one.size, one.mtime), path));
+        let mut fresh: BTreeMap<_, _> = fresh.collect();
         let gone = files.iter().filter(|(_, file)| !self.files.contains_key(&file.path));
-        let same = gone.filter_map(|(at, file)| {
-            Some((*at, fresh.remove(&(file.inode, file.size, file.mtime))?.clone()))
-        });
-        same.collect()
-    }
-
-    /// Returns whether something below a folder that could not be looked at may have this name.
-    pub fn is_hidden(&self, path: &Path) -> bool {
-        self.failures.iter().any(|(folder, _)| path.starts_with(folder))
+        let now = gone.map(|(at, file)| (at, fresh.remove(&(file.inode, file.size, file.mtime))));
+        now.filter_map(|(at, path)| Some((*at, path?.clone()))).collect()
     }
 }
 

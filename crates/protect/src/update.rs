@@ -165,7 +165,8 @@ impl Work {
                     self.report.add("renamed", path);
                     renamed.get(&id).map(|path| FileRecord { path: path.clone(), ..file.clone() })
                 }
-                None if self.walk.is_hidden(path) => continue,
+                // In a folder that could not be looked at, which is said.
+                None if self.walk.failures.iter().any(|(at, _)| path.starts_with(at)) => continue,
                 None if (self.prune || file.mixed) && self.walk.failures.is_empty() => {
                     self.report.add("forgotten", path);
                     self.drop_members(id);
