@@ -140,40 +140,6 @@ impl Command {
     /// signals themselves or have nothing to say.
     pub fn interrupted(&self) -> &'static str {
         match self {
-            Command::Encode(_) => {
-                "no shard is complete yet; hidden parts (.*.part) stay, and a rerun goes on with \
-                 them (from a pipe or a folder it starts over)"
-            }
-            Command::Decode(_) => "no output was written; rerun to start over",
-            Command::Repair(_) => {
-                "rebuilt shards stay; hidden parts (.*.part) stay, and a rerun goes on with them"
-            }
-            Command::Recode(_) => {
-                "the old shards stay until all new ones are complete; hidden parts (.*.part) \
-                 stay, and a rerun starts over"
-            }
-            Command::Protect(_) => {
-                "files, and the parity in force, are as they were; run the same command again"
-            }
-            Command::Pool(_) => {
-                "a change of the pool is atomic; kiln status shows whether it was made; rerun to \
-                 go on"
-            }
-            Command::Put(_) => {
-                "nothing was put; rerun to start over (kiln scrub removes the parts a day later)"
-            }
-            Command::Get(_) => "no output was written; rerun to start over",
-            Command::Rm(_) => "removals so far stay; rerun to remove the rest",
-            Command::Mv(_) => {
-                "what was moved stays moved, and nothing is lost; the same command with --force \
-                 goes on"
-            }
-            Command::Cp(_) => "copies so far stay; rerun with --skip to copy the rest",
-            Command::Sync(_) => "copies so far stay; rerun to go on",
-            Command::Scrub(_) => "findings and corrections stay; rerun to start over",
-            Command::Volume(_) => "kiln volume stat shows the state; rerun to go on",
-            Command::S3(_) => "kiln s3 key list shows the keys that there are",
-            Command::Torture(_) => "all that was started is ended, and the pool removed",
             Command::Coordinator(_)
             | Command::Agent(_)
             | Command::Codes(_)
@@ -184,7 +150,14 @@ impl Command {
             | Command::Nbd(_)
             | Command::Serve(_)
             | Command::Status(_) => "",
-            _ => "nothing was changed",
+            _ => {
+                // A row shows itself by its name and its arguments.
+                let row = format!("interrupted {self:?}");
+                match help_part(row.split('(').next().unwrap_or_default()) {
+                    "" => "nothing was changed",
+                    words => words,
+                }
+            }
         }
     }
 }
@@ -236,6 +209,12 @@ mod tests {
     #[test]
     fn the_command_line_is_a_sound_program() {
         Program::command().debug_assert();
+        let words = include_str!("help.txt").lines();
+        for row in words.filter_map(|line| line.strip_prefix("## interrupted ")) {
+            assert!(Program::command().find_subcommand(row.to_lowercase()).is_some(), "{row}");
+        }
+        let put = parse(["kiln", "put", "x"].map(Into::into).into_iter()).ok().flatten();
+        assert!(put.unwrap().command.interrupted().starts_with("nothing was put; rerun"));
     }
 
     #[test]
