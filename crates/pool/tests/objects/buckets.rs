@@ -7,7 +7,7 @@ use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
 use kiln_store::{Backend, MemoryBackend};
 use kiln_testkit::Bucket;
 
-use crate::world::{DISKS, Disks, World, data};
+use crate::world::{DISKS, Disks, World, data, manifest};
 
 /// Runs a test of another file over such nodes.
 fn over(disks: Disks, test: fn()) {
@@ -43,7 +43,6 @@ hold! {
     found::a_new_disk_does_not_testify_that_there_is_no_object,
     found::shards_that_nobody_names_stay_while_somebody_is_away,
     found::a_scrub_corrects_an_index_that_follows_an_old_manifest,
-    model::what_was_acknowledged_is_what_is_read,
     sealed::a_forged_manifest_is_found_and_never_believed,
     sealed::keys_are_exchanged_while_the_pool_is_used,
     sealed::a_forged_map_is_no_map,
@@ -65,6 +64,7 @@ hold! {
     trust::nothing_to_repair_means_that_m_further_losses_are_survived,
     trust::an_old_map_is_refused,
     trust::a_description_that_was_edited_is_agreed_on,
+    vanish::whole_means_that_any_m_nodes_may_vanish,
 }
 
 /// Two writers put one version: one stood still for longer than its lock lasts. What was
@@ -85,7 +85,7 @@ fn of_two_writers_without_a_common_lock_the_acknowledged_one_is_read() {
         assert_ne!(dummy, [0; 16]);
         mine.put("x", &first).unwrap();
         let report = other.put("x", &late).unwrap();
-        let name = kiln_pool::NodeFile::Manifest { key: kiln_pool::Key::of("x").unwrap() }.name();
+        let name = manifest("x");
         let at = |id: &String| other.config.position(id).unwrap();
         let homes: Vec<usize> = report.manifests.iter().map(at).collect();
         assert_eq!(homes.len(), 3);

@@ -2,9 +2,8 @@
 //! in its place. All that holds in clear holds in them too. Repairs without the key and exchanges
 //! of it are sessions of the program.
 
-use crate::world::{DISKS, Disks, World, data, settings};
-use kiln_pool::layout::{Body, Class};
-use kiln_pool::{GetRequest, Key, Manifest, NodeFile, Policy, PoolConfig};
+use crate::world::{DISKS, Disks, World, data, manifest, settings};
+use kiln_pool::{GetRequest, Manifest, Policy, PoolConfig, layout::Body};
 use kiln_stripe::PoolError;
 
 /// Runs a test of another file in encrypted pools.
@@ -25,11 +24,11 @@ hold! {
     everyday::objects_of_all_sizes_come_back_whole_and_in_ranges,
     everyday::any_m_nodes_may_be_lost_for_data_and_manifests,
     everyday::an_overwrite_replaces_and_leaves_nothing_behind,
-    model::what_was_acknowledged_is_what_is_read,
     space::shards_move_to_nodes_that_joined_and_no_others_do,
     kept::any_m_nodes_may_be_lost_for_all_that_is_kept,
     together::objects_put_together_have_their_own_ends,
     trust::a_snapshot_brings_nothing_back,
+    vanish::whole_means_that_any_m_nodes_may_vanish,
 }
 
 fn world(code: &str, count: usize) -> World {
@@ -38,11 +37,12 @@ fn world(code: &str, count: usize) -> World {
 
 #[test]
 fn no_byte_lies_in_clear_and_a_range_reads_little_more_than_it_needs() {
-    let mut policy = Policy::for_code("rs:4+2").unwrap();
-    policy.class = vec![Class { below: None, code: "rs:4+2".into(), sub_chunk: Some(64) }];
     // All of them in shards, and many in their manifests.
-    for policy in [policy, Policy::for_code("rep:3").unwrap()] {
-        let world = over(|| World::with_policy(policy, 6));
+    for sharded in [true, false] {
+        let world = over(|| match sharded {
+            true => World::of_class("rs:4+2", 64, 6),
+            false => World::with_policy(Policy::for_code("rep:3").unwrap(), 6),
+        });
         for size in [0, 20, 16_384, 50_000, 400_000] {
             let bytes = data(size, 3);
             assert_eq!(world.put("x", &bytes).unwrap().size, size as u64);
@@ -93,7 +93,7 @@ fn what_is_exchanged_on_the_nodes_is_never_read() {
         ] {
             let world = world.copy();
             let forged = Manifest { version: right.version + 1, ..forged };
-            let file = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
+            let file = manifest("x");
             world.disks.iter().for_each(|disk| disk.memory.put(&file, forged.to_bytes()));
             let (mut out, req) = (Vec::new(), GetRequest { name: "x", range: None });
             let error = world.pool().get(&req, &mut out, &settings()).unwrap_err();

@@ -1,8 +1,8 @@
 //! Bytes that somebody changed so that their checksums hold: a deep scrub finds them, blames the
 //! right shard, and a repair rebuilds that one.
 
-use kiln_pool::{Index, ScrubReport, ScrubRequest, layout::Body};
-use kiln_store::{Backend, checksum};
+use kiln_pool::{Index, ScrubReport, ScrubRequest};
+use kiln_store::checksum;
 use kiln_stripe::Depth;
 
 use crate::recover::recover;
@@ -20,22 +20,16 @@ fn silent_change() -> [u8; 5] {
 }
 
 fn forge(world: &World, name: &str, index: usize) {
-    let manifest = world.pool().manifest(name).unwrap();
-    let Body::Shards(placed) = manifest.body else { panic!("it is in shards") };
-    let node = &placed.places[index].node;
-    let at = world.newest().position(node).unwrap();
+    let (at, file) = world.shards(name)[&(index as u16)].clone();
     let disk = &world.disks[at].memory;
-    let ending = format!(".{index:02}.kiln");
-    let files = disk.list().unwrap();
-    let file = files.iter().find(|file| file.ends_with(&ending)).unwrap();
-    let mut bytes = disk.bytes(file).unwrap();
+    let mut bytes = disk.bytes(&file).unwrap();
     let before = checksum(&bytes[4096..4160]);
     // Not at the same bytes of all shards: two changes could look like one elsewhere then.
     for (byte, change) in bytes[4100 + 6 * index..].iter_mut().zip(silent_change()) {
         *byte ^= change;
     }
     assert_eq!(checksum(&bytes[4096..4160]), before, "nobody sees it");
-    disk.put(file, bytes);
+    disk.put(&file, bytes);
 }
 
 pub fn scrub(world: &World, index: &Index, depth: Depth) -> ScrubReport {

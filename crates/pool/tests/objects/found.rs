@@ -59,18 +59,11 @@ pub fn a_new_disk_does_not_testify_that_there_is_no_object() {
 fn parts_of_a_scrub_find_what_a_whole_one_finds() {
     let world = World::new("rs:2+1", 5);
     for (at, name) in ["a", "b", "b/c", "d", "e"].iter().enumerate() {
-        let put = world.put(name, &data(40_000 + at, at as u64)).unwrap();
+        world.put(name, &data(40_000 + at, at as u64)).unwrap();
         if at % 2 == 1 {
             // Of the second and the fourth one a shard is lost.
-            let key = Key::of(name).unwrap();
-            let lost = |file: &String| match NodeFile::parse(file) {
-                Some(NodeFile::Shard { key: of, index: 0, .. }) => of == key,
-                _ => false,
-            };
-            let (node, file) = (0..5)
-                .find_map(|node| Some((node, world.files(node).into_iter().find(lost)?)))
-                .unwrap_or_else(|| panic!("{put:?}"));
-            kiln_store::Backend::remove(&*world.disks[node].memory, &file).unwrap();
+            let (node, file) = &world.shards(name)[&0];
+            world.disks[*node].memory.remove(file).unwrap();
         }
     }
     let whole = scrub(&world, &Index::in_memory().unwrap());
@@ -116,7 +109,7 @@ pub fn shards_that_nobody_names_stay_while_somebody_is_away() {
     let bytes = data(6_000, 2);
     let put = world.put("x", &bytes).unwrap();
     let holders = holders(&world, &put);
-    let manifest = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
+    let manifest = manifest("x");
     kiln_store::Backend::remove(&*world.disks[holders[0]].memory, &manifest).unwrap();
     world.away.insert(holders[1]);
     assert_eq!(scrub(&world, &Index::in_memory().unwrap()).leftovers_removed, 0);
@@ -132,7 +125,7 @@ pub fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
     let put = world.put("x", &data(6_000, 3)).unwrap();
     let mut holders = holders(&world, &put);
     holders.sort_unstable();
-    let manifest = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
+    let manifest = manifest("x");
     let old = world.disks[holders[0]].memory.bytes(&manifest).unwrap();
     let new = data(9_000, 4);
     world.put("x", &new).unwrap();
@@ -155,10 +148,9 @@ pub fn a_scrub_corrects_an_index_that_follows_an_old_manifest() {
 pub fn repairs_by_two_descriptions_have_files_of_their_own() {
     let mut world = World::new("rs:2+1", 4);
     let bytes = data(70_001, 3);
-    let put = world.put("o", &bytes).unwrap();
+    world.put("o", &bytes).unwrap();
     let manifest = world.pool().manifest("o").unwrap();
-    let node = world.config.position(&put.nodes[1]).unwrap();
-    let shard = NodeFile::Shard { key: Key::of("o").unwrap(), run: manifest.run, index: 1 }.name();
+    let (node, shard) = world.shards("o")[&1].clone();
     world.disks[node].memory.remove(&shard).unwrap();
     let begun = data(900, 4);
     let part = |by| {

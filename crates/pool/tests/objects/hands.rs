@@ -9,7 +9,7 @@ use kiln_pool::{
     ScrubReport,
 };
 use kiln_store::Backend;
-use kiln_stripe::{PoolError, Result, Sequence, Settings, Silent, Source, StreamSource};
+use kiln_stripe::{PoolError, Result, Sequence, Settings, Silent, StreamSource};
 
 use crate::recover::{Recovered, recover};
 use crate::world::{World, at_once, scrub, settings};
@@ -63,15 +63,7 @@ impl Hands<'_> {
 
     /// Puts objects together; an error where any of them was not put.
     pub fn put_all(&self, objects: &[(&str, Vec<u8>)]) -> Result<()> {
-        let mut sources: Vec<_> =
-            objects.iter().map(|(_, bytes)| StreamSource::new(&bytes[..])).collect();
-        let put = |name| {
-            let run = self.world.run();
-            PutRequest { name, run, now_ms: NOW_MS, replace: true }
-        };
-        let puts = objects.iter().zip(&mut sources);
-        let puts = puts.map(|((name, _), source)| (put(*name), source as &mut dyn Source));
-        let ends = self.pool()?.put_all(puts.collect(), &settings())?;
+        let ends = self.world.put_all(&*self.pool()?, objects, true)?;
         let put = ends.iter().zip(objects).filter(|(end, _)| end.is_ok());
         self.acknowledged.borrow_mut().extend(put.map(|(_, (name, _))| (*name).to_owned()));
         ends.into_iter().try_for_each(|end| end.map(drop))

@@ -2,9 +2,9 @@
 
 use std::io::ErrorKind;
 
-use kiln_pool::{Index, Pool, PutReport, PutRequest, RepairRequest, ScrubRequest, repair::Needs};
+use kiln_pool::{Index, Pool, PutReport, RepairRequest, ScrubRequest, repair::Needs};
 use kiln_store::Backend;
-use kiln_stripe::{PoolError, Silent, Source, StreamSource};
+use kiln_stripe::{PoolError, Silent};
 use kiln_testkit::{Fault, FaultAction, battery::read};
 
 use crate::recover::recover;
@@ -27,13 +27,8 @@ fn made_whole(world: &mut World, nodes: &[usize]) {
 }
 
 fn put(world: &World, pool: &Pool, objects: &[(String, Vec<u8>)]) -> Vec<PutReport> {
-    let mut sources: Vec<_> =
-        objects.iter().map(|(_, bytes)| StreamSource::new(&bytes[..])).collect();
-    let req = |name| PutRequest { name, run: world.run(), now_ms: 1_000, replace: true };
-    let puts = objects.iter().zip(&mut sources);
-    let puts = puts.map(|((name, _), source)| (req(&name[..]), source as &mut dyn Source));
-    let ends = pool.put_all(puts.collect(), &settings()).unwrap();
-    ends.into_iter().map(Result::unwrap).collect()
+    let all: Vec<_> = objects.iter().map(|(name, bytes)| (&name[..], bytes.clone())).collect();
+    world.put_all(pool, &all, true).unwrap().into_iter().map(Result::unwrap).collect()
 }
 
 /// Objects in their manifests, and in shards.
@@ -121,10 +116,8 @@ pub fn a_home_that_stands_in_for_a_full_one_is_still_there() {
     lose(&world, 2);
     for full in [0, 1, 3, 4, 5] {
         world.disks[full].faulty.limit_space(0);
-        let (name, bytes) = (format!("small-{full}"), data(60, full as u64));
-        let mut source = StreamSource::new(&bytes[..]);
-        let req = PutRequest { name: &name, run: world.run(), now_ms: 1_000, replace: true };
-        let report = pool.put(&req, &mut source, &settings()).unwrap();
+        let all = [(format!("small-{full}"), data(60, full as u64))];
+        let report = &put(&world, &pool, &all)[0];
         let on = |at: usize| report.manifests.contains(&world.config.node[at].id);
         assert!(!on(full) && !on(2), "{report:?}");
         world.disks[full].faulty.heal();
@@ -142,15 +135,14 @@ pub fn nodes_are_asked_once_for_all_that_is_put_together() {
     for count in [1, 8] {
         let operations = |looked: bool| {
             let world = World::new("clay:4+2", 6);
-            let all = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
             let pool = world.pool();
-            let before = all();
+            let before = world.operations();
             if looked {
                 assert_eq!(pool.away().len(), 0);
             }
-            let looks = all() - before;
+            let looks = world.operations() - before;
             put(&world, &pool, &large(count));
-            (looks, all() - before)
+            (looks, world.operations() - before)
         };
         let ((_, new), (looks, known)) = (operations(false), operations(true));
         assert!(looks > 0);
@@ -253,11 +245,7 @@ fn an_index_that_missed_a_removal_heals() {
 fn damage_that_one_client_found_is_seen_by_others() {
     let world = World::new("rs:4+2", 8);
     world.put("o", &data(20_000, 1)).unwrap();
-    let shards: Vec<(usize, String)> = (0..8)
-        .flat_map(|node| world.files(node).into_iter().map(move |file| (node, file)))
-        .filter(|(_, file)| file.ends_with(".kiln"))
-        .collect();
-    for (node, file) in &shards[..2] {
+    for (node, file) in world.shards("o").values().take(2) {
         let mut bytes = world.disks[*node].memory.bytes(file).unwrap();
         let at = bytes.len() / 2;
         bytes[at] ^= 1;

@@ -4,8 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::{sync::Arc, time::Duration};
 
-use kiln_pool::layout::Class;
-use kiln_pool::{Index, Key, NodeConfig, NodeFile, Policy, Pool, PutRequest, ScrubRequest};
+use kiln_pool::{Index, Key, NodeConfig, NodeFile, Pool, PutRequest, ScrubRequest};
 use kiln_store::Backend;
 use kiln_stripe::{PoolError, Settings, StreamSource};
 
@@ -79,25 +78,14 @@ impl Other {
 
 /// Removes the shards of an object that have these numbers.
 fn lose(world: &World, name: &str, lost: std::ops::Range<u16>) {
-    let of = Key::of(name).unwrap();
-    for node in 0..world.disks.len() {
-        for file in world.files(node) {
-            if let Some(NodeFile::Shard { key, index, .. }) = NodeFile::parse(&file)
-                && key == of
-                && lost.contains(&index)
-            {
-                world.disks[node].memory.remove(&file).unwrap();
-            }
-        }
+    for (_, (node, file)) in world.shards(name).into_iter().filter(|(at, _)| lost.contains(at)) {
+        world.disks[node].memory.remove(&file).unwrap();
     }
 }
 
 /// A pool of which an object is lost indeed, one lacks a shard, and those that will change do too.
 fn world() -> World {
-    let mut policy = Policy::for_code("rs:3+2").unwrap();
-    policy.class =
-        vec![Class { below: None, sub_chunk: Some(2048), ..policy.class.pop().unwrap() }];
-    let world = World::with_policy(policy, 7);
+    let world = World::of_class("rs:3+2", 2048, 7);
     for (at, name) in NAMES.iter().chain(&["damaged", "lost", "whole"]).enumerate() {
         world.put(name, &data(9_000, at as u64)).unwrap();
     }
@@ -212,12 +200,8 @@ fn what_is_put_since_the_index_was_made_is_nobody_elses() {
     let status = survey(&world.pool(), &index);
     assert_eq!((status.unclaimed, status.whole, status.objects), (0, 3, 3), "{status:#?}");
     // What belongs to nobody is still told of.
-    let (node, file) = (0..7)
-        .flat_map(|node| world.files(node).into_iter().map(move |file| (node, file)))
-        .find(|(_, file)| matches!(NodeFile::parse(file), Some(NodeFile::Shard { .. })))
-        .unwrap();
-    let Some(NodeFile::Shard { key, index: number, .. }) = NodeFile::parse(&file) else { panic!() };
-    let stray = NodeFile::Shard { key, run: [9; 16], index: number }.name();
+    let (node, file) = world.shards("a")[&0].clone();
+    let stray = NodeFile::Shard { key: Key::of("a").unwrap(), run: [9; 16], index: 0 }.name();
     let bytes = world.disks[node].memory.bytes(&file).unwrap();
     world.disks[node].memory.put(&stray, bytes);
     assert_eq!(survey(&world.pool(), &index).unclaimed, 1);

@@ -1,7 +1,6 @@
 //! Objects that are read many times, a few bytes each, while disks are away.
 
 use crate::world::*;
-use kiln_pool::{Policy, layout::Class};
 use kiln_testkit::{Fault, FaultAction};
 use std::io::ErrorKind;
 
@@ -15,15 +14,12 @@ fn dies(disk: &Disk) {
 #[test]
 pub fn parts_of_lost_chunks_are_rebuilt_from_the_same_parts_of_others() {
     for (spec, alpha) in [("rs:4+2", 1), ("lrc:4+2+2", 1), ("clay:4+2", 8)] {
-        let mut policy = Policy::for_code(spec).unwrap();
-        policy.class = vec![Class { below: None, code: spec.into(), sub_chunk: Some(4096) }];
         let n = if spec.starts_with("lrc") { 8 } else { 6 };
-        let world = World::with_policy(policy, n);
+        let world = World::of_class(spec, 4096, n);
         let bytes = data(3 * 4 * 4096 * alpha + 20_000, 3);
         let report = world.put("object", &bytes).unwrap();
-        let nodes: Vec<usize> = (report.nodes.iter())
-            .map(|id| world.config.node.iter().position(|node| node.id == *id).unwrap())
-            .collect();
+        let nodes = report.nodes.iter().map(|id| world.config.position(id).unwrap());
+        let nodes: Vec<usize> = nodes.collect();
         let mut rebuilt = 0;
         for lost in (0..n).flat_map(|a| (a..n).map(move |b| [a, b])) {
             let world = world.copy();
@@ -54,12 +50,10 @@ pub fn parts_of_lost_chunks_are_rebuilt_from_the_same_parts_of_others() {
 /// Returns what is read for a block whose chunk is lost: that block of k others.
 #[test]
 pub fn a_lost_block_costs_the_same_block_of_k_others() {
-    let mut policy = Policy::for_code("rs:4+2").unwrap();
-    policy.class = vec![Class { below: None, code: "rs:4+2".into(), sub_chunk: Some(65_536) }];
-    let world = World::with_policy(policy, 6);
+    let world = World::of_class("rs:4+2", 65_536, 6);
     let bytes = data(4 * 65_536, 5);
     let report = world.put("object", &bytes).unwrap();
-    let at = world.config.node.iter().position(|node| node.id == report.nodes[0]).unwrap();
+    let at = world.config.position(&report.nodes[0]).unwrap();
     let pool = world.pool();
     let object = pool.open_object("object").unwrap();
     dies(&world.disks[at]);
@@ -67,10 +61,9 @@ pub fn a_lost_block_costs_the_same_block_of_k_others() {
     assert!(!object.read_unchecked(&pool, 8192, &mut part) && object.met_failure());
     // Shards are opened once; then a block costs a read of each of k.
     assert!(object.rebuild_unchecked(&pool, 0, &mut part) && part == bytes[..4096]);
-    let operations = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
-    let before = operations();
+    let before = world.operations();
     assert!(object.rebuild_unchecked(&pool, 8192, &mut part));
-    assert_eq!(operations() - before, 4);
+    assert_eq!(world.operations() - before, 4);
     assert!(part == bytes[8192..8192 + 4096]);
 }
 
@@ -78,12 +71,10 @@ pub fn a_lost_block_costs_the_same_block_of_k_others() {
 /// what another one has read.
 #[test]
 pub fn what_is_long_is_left_to_whole_sub_chunks() {
-    let mut policy = Policy::for_code("clay:6+3").unwrap();
-    policy.class = vec![Class { below: None, code: "clay:6+3".into(), sub_chunk: Some(4096) }];
-    let world = World::with_policy(policy, 9);
+    let world = World::of_class("clay:6+3", 4096, 9);
     let bytes = data(6 * 27 * 4096, 7);
     let report = world.put("object", &bytes).unwrap();
-    let at = world.config.node.iter().position(|node| node.id == report.nodes[0]).unwrap();
+    let at = world.config.position(&report.nodes[0]).unwrap();
     let pool = world.pool();
     let object = pool.open_object("object").unwrap();
     dies(&world.disks[at]);
@@ -91,11 +82,10 @@ pub fn what_is_long_is_left_to_whole_sub_chunks() {
     let mut part = vec![0; 4096];
     assert!(!object.read_unchecked(&pool, 0, &mut part));
     assert!(object.rebuild_unchecked(&pool, 0, &mut part) && part == bytes[..4096]);
-    let operations = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
-    let before = operations();
+    let before = world.operations();
     let mut long = vec![0; 20 * 4096];
     assert!(!object.rebuild_unchecked(&pool, 0, &mut long));
-    assert!(operations() - before <= 72, "{} reads for nothing", operations() - before);
+    assert!(world.operations() - before <= 72, "{} reads for nothing", world.operations() - before);
     let read = object.read(&pool, 0..20 * 4096, &settings()).unwrap();
     assert!(read == bytes[..20 * 4096]);
 }

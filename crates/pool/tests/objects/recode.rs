@@ -16,13 +16,10 @@ const SIZES: [usize; 3] = [101, 12_000, 50_001];
 /// Removes so many shards of each object, others of each.
 fn lose(world: &World, count: usize, seed: usize) {
     for (at, size) in SIZES.iter().enumerate() {
-        let stat = world.pool().stat(&size.to_string()).unwrap();
-        let n = stat.shards.len();
-        for lost in (0..count).map(|nth| (seed + at + nth) % n) {
-            let node = world.config.position(&stat.shards[lost].node).unwrap();
-            let of = format!("{}.{lost:02}.kiln", stat.object.run);
-            let name = world.files(node).into_iter().find(|name| name.contains(&of)).unwrap();
-            world.disks[node].memory.remove(&name).unwrap();
+        let shards = world.shards(&size.to_string());
+        for lost in (0..count).map(|nth| (seed + at + nth) % shards.len()) {
+            let (node, file) = &shards[&(lost as u16)];
+            world.disks[*node].memory.remove(file).unwrap();
         }
     }
 }

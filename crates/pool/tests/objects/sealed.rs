@@ -2,11 +2,11 @@
 //! them, and never have something else read in its place.
 
 use kiln_pool::layout::Body;
-use kiln_pool::{Key, Manifest, Membership, NodeFile, Pool, PoolConfig, PoolKeys, ScrubReport};
+use kiln_pool::{Manifest, Membership, Pool, PoolConfig, PoolKeys, ScrubReport};
 use kiln_store::{Backend, MemoryBackend, ShardReader, ShardWriter, SumKind, checksum, checksums};
 use kiln_stripe::{Depth, ErrorKind, PoolError};
 
-use crate::world::{World, data, settings};
+use crate::world::{World, data, manifest, settings};
 use crate::{forged, recover::recover};
 
 /// The text of a key's file with these keys.
@@ -73,7 +73,7 @@ pub fn a_forged_manifest_is_found_and_never_believed() {
         let world = sealed_world("rs:4+2", 8);
         let bytes = data(size, 3);
         world.put("x", &bytes).unwrap();
-        let file = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
+        let file = manifest("x");
         for forged in forgeries(&world, "x") {
             for node in 0..8 {
                 let right = world.disks[node].memory.bytes(&file);
@@ -104,7 +104,7 @@ pub fn without_a_key_nothing_is_promised_of_forgeries() {
     let right = world.pool().manifest("x").unwrap();
     let body = Body::Inline(b"forged".to_vec());
     let forged = Manifest { version: right.version + 1, size: 6, body, ..right };
-    let file = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
+    let file = manifest("x");
     world.disks.iter().for_each(|disk| disk.memory.put(&file, forged.to_bytes()));
     assert_eq!(world.get("x").unwrap(), b"forged");
 }
@@ -145,11 +145,8 @@ pub fn a_forged_shard_is_never_read_and_never_repaired_from() {
         };
         assert_eq!(placed.sums, SumKind::Blake3);
         let file = |index: usize| {
-            let at = world.newest().position(&placed.places[index].node).unwrap();
-            let disk = &world.disks[at].memory;
-            let ending = format!(".{index:02}.kiln");
-            let name = disk.list().unwrap().into_iter().find(|name| name.ends_with(&ending));
-            (disk, name.unwrap())
+            let (at, name) = world.shards("x")[&(index as u16)].clone();
+            (&world.disks[at].memory, name)
         };
         let n = placed.places.len();
         for (forged, hide) in (0..n).flat_map(|index| [(index, false), (index, true)]) {
@@ -310,7 +307,7 @@ pub fn a_lost_description_comes_back_with_its_seal_alone() {
 pub fn shards_without_a_manifest_prove_nothing() {
     let world = sealed_world("rs:4+2", 8);
     world.put("x", &data(20_000, 3)).unwrap();
-    let file = NodeFile::Manifest { key: Key::of("x").unwrap() }.name();
+    let file = manifest("x");
     world.disks.iter().for_each(|disk| disk.memory.remove(&file).unwrap_or_default());
     let report = scrub(&world, Depth::Headers);
     assert_eq!((report.restored, report.unproven, report.clean), (0, 1, false), "{report:#?}");

@@ -166,11 +166,6 @@ pub fn an_interrupted_rebalance_goes_on() {
     all_are_read(&world, &objects);
 }
 
-fn set_state(world: &mut World, node: usize, state: NodeState) {
-    let ids = [world.newest().node[node].id.clone()];
-    world.config = world.pool().members().set_state(&ids, state, false, &settings()).unwrap();
-}
-
 /// Shards that can be given to nobody do not keep manifests from their homes: else a pool whose map
 /// changes could not take a node back in the end, with which there would be room again (seed 16347
 /// of the simulator at an earlier commit).
@@ -180,13 +175,13 @@ pub fn manifests_find_their_homes_where_shards_find_none() {
     let objects = objects(&world, 12);
     // More often than the map has epochs that it remembers.
     for at in 0..20 {
-        set_state(&mut world, at % 5, NodeState::Out);
+        world.set_state(&[at % 5], NodeState::Out);
         let report = recover(&world.pool(), &world.index(), (2_000, true), &settings()).unwrap();
         assert_eq!(report.failed_count, 8, "each with shards: {report:#?}");
         assert!(report.failed[0].1.contains("no domain left for shards ["), "{report:#?}");
         assert!(report.settled.is_some(), "{report:#?}");
         all_are_read(&world, &objects);
-        set_state(&mut world, at % 5, NodeState::In);
+        world.set_state(&[at % 5], NodeState::In);
     }
     repair(&world);
     all_are_read(&world, &objects);
@@ -197,7 +192,7 @@ pub fn manifests_find_their_homes_where_shards_find_none() {
 pub fn what_has_a_place_is_rebuilt() {
     let mut world = World::new("rs:3+2", 6);
     let objects = objects(&world, 12);
-    [1, 4].iter().for_each(|node| set_state(&mut world, *node, NodeState::Out));
+    world.set_state(&[1, 4], NodeState::Out);
     let report = recover(&world.pool(), &world.index(), (2_000, true), &settings()).unwrap();
     assert_eq!(report.failed_count, 8, "{report:#?}");
     all_are_read(&world, &objects);

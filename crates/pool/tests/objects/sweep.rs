@@ -4,15 +4,32 @@
 //! it is not done again.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
-use kiln_store::MemoryBackend;
+use kiln_store::{Backend, MemoryBackend};
 use kiln_stripe::{PoolError, Result};
+use kiln_testkit::{Failing, Fuse};
 
-use crate::fuse::{ALL, Failing, Fuse, fused};
 use crate::hands::{Hands, get, through, with_hands};
 use crate::sealed::keys;
 use crate::world::*;
+
+/// Failures that leave the objects whole, whatever moment they strike at.
+const ALL: [Failing; 3] = [Failing::Kill, Failing::Error, Failing::Full];
+
+/// Puts a fuse to a disk of a world, which is reached through `inner`.
+fn fused(
+    world: &World,
+    disk: usize,
+    inner: Arc<dyn Backend>,
+    fuse: &Arc<Fuse>,
+) -> Arc<dyn Backend> {
+    let memory = MemoryBackend::clone(&world.disks[disk].memory);
+    fuse.wrap_together(&format!("disk {disk}"), inner, memory)
+}
 
 /// Something that changes a pool.
 struct Row {

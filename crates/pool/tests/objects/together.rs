@@ -4,38 +4,23 @@ use std::sync::Arc;
 
 use kiln_pool::layout::{Body, DiskUsage};
 use kiln_pool::repair::{Needs, RebuiltShards};
-use kiln_pool::{
-    Key, NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutReport, PutRequest, RepairRequest,
-};
+use kiln_pool::{NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutRequest, RepairRequest};
 use kiln_store::{Backend, FileBackend, Result, write_whole};
 use kiln_stripe::{ErrorKind, PoolError, Source, StreamSource};
 
 use crate::world::*;
-
-fn together(
-    world: &World,
-    puts: &[(&str, Vec<u8>, bool)],
-) -> Result<Vec<Result<PutReport, PoolError>>, PoolError> {
-    let mut sources: Vec<_> =
-        puts.iter().map(|(_, bytes, _)| StreamSource::new(&bytes[..])).collect();
-    let put = |name, replace| PutRequest { name, run: world.run(), now_ms: 1_000, replace };
-    let puts = puts.iter().zip(&mut sources);
-    let puts =
-        puts.map(|((name, _, replace), source)| (put(name, *replace), source as &mut dyn Source));
-    world.pool().put_all(puts.collect(), &settings())
-}
 
 #[test]
 pub fn objects_put_together_have_their_own_ends() {
     let world = World::new("clay:3+2", 6);
     world.put("old", &data(50, 1)).unwrap();
     let puts = [
-        ("small", data(60, 2), false),
-        ("old", data(70, 3), false),
-        ("../out", data(10, 4), false),
-        ("large", data(20_000, 5), false),
+        ("small", data(60, 2)),
+        ("old", data(70, 3)),
+        ("../out", data(10, 4)),
+        ("large", data(20_000, 5)),
     ];
-    let ends = together(&world, &puts).unwrap();
+    let ends = world.put_all(&world.pool(), &puts, false).unwrap();
     let error = |at: usize| ends[at].as_ref().unwrap_err();
     assert!(ends[0].is_ok() && ends[3].is_ok());
     assert_eq!((error(1).kind(), error(2).kind()), (ErrorKind::Refused, ErrorKind::Usage));
@@ -45,8 +30,9 @@ pub fn objects_put_together_have_their_own_ends() {
     // Nothing is left of what was refused: 3 manifests each, and 5 shards of the large one.
     let files: usize = (0..6).map(|node| world.files(node).len()).sum();
     assert_eq!(files, 3 * 3 + 5);
-    let replaced = [("old", data(80, 6), true), ("small", data(9_000, 7), true)];
-    assert!(together(&world, &replaced).unwrap().iter().all(Result::is_ok));
+    let replaced = [("old", data(80, 6)), ("small", data(9_000, 7))];
+    let ends = world.put_all(&world.pool(), &replaced, true).unwrap();
+    assert!(ends.iter().all(Result::is_ok));
     assert!(world.get("old").unwrap() == replaced[0].1);
     assert!(world.get("small").unwrap() == replaced[1].1);
 }
@@ -54,27 +40,26 @@ pub fn objects_put_together_have_their_own_ends() {
 #[test]
 pub fn what_cannot_be_put_together_is_refused_before_anything_changes() {
     let world = World::new("rs:2+1", 4);
-    let twice = [("a", data(10, 1), false), ("b", data(10, 2), false), ("a", data(10, 3), false)];
-    let error = together(&world, &twice).unwrap_err();
+    let twice = [("a", data(10, 1)), ("b", data(10, 2)), ("a", data(10, 3))];
+    let error = world.put_all(&world.pool(), &twice, false).unwrap_err();
     assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("\"a\""), "{error}");
     assert!(world.get("b").is_err());
-    assert!(together(&world, &[]).unwrap().is_empty());
+    assert!(world.put_all(&world.pool(), &[], false).unwrap().is_empty());
 }
 
 #[test]
 pub fn a_batch_asks_and_syncs_less_than_its_objects_one_by_one() {
     let names: Vec<String> = (0..20).map(|at| format!("o{at:02}")).collect();
-    let operations =
-        |world: &World| -> u64 { world.disks.iter().map(|disk| disk.faulty.operations()).sum() };
     let alone = World::new("clay:3+2", 6);
-    let before = operations(&alone);
+    let before = alone.operations();
     names.iter().for_each(|name| drop(alone.put(name, &data(90, 1)).unwrap()));
-    let one_by_one = operations(&alone) - before;
+    let one_by_one = alone.operations() - before;
     let world = World::new("clay:3+2", 6);
-    let before = operations(&world);
-    let puts: Vec<_> = names.iter().map(|name| (&name[..], data(90, 1), false)).collect();
-    assert!(together(&world, &puts).unwrap().iter().all(Result::is_ok));
-    let together = operations(&world) - before;
+    let before = world.operations();
+    let puts: Vec<_> = names.iter().map(|name| (&name[..], data(90, 1))).collect();
+    let ends = world.put_all(&world.pool(), &puts, false).unwrap();
+    assert!(ends.iter().all(Result::is_ok));
+    let together = world.operations() - before;
     assert!(together * 2 < one_by_one, "{together} against {one_by_one}");
 }
 
@@ -84,10 +69,9 @@ fn rebuilt_elsewhere(world: &World, name: &str) -> (usize, RebuiltShards) {
     let manifest = pool.manifest(name).unwrap();
     let Body::Shards(placed) = &manifest.body else { panic!("{name} is in shards") };
     let node = placed.places[0].node.clone();
-    let at = world.config.position(&node).unwrap();
-    let shard = NodeFile::Shard { key: Key::of(name).unwrap(), run: manifest.run, index: 0 };
+    let (at, shard) = world.shards(name)[&0].clone();
     let disk = &world.disks[at].memory;
-    disk.rename(&shard.name(), "aside").unwrap();
+    disk.rename(&shard, "aside").unwrap();
     let Needs::Rebuild(lacking) =
         pool.repairer().needs(name, &RepairRequest::default(), &settings()).unwrap()
     else {
@@ -132,13 +116,13 @@ pub fn objects_that_are_looked_for_together_have_their_own_ends_and_cost_less() 
     let names: Vec<String> = (0..12).map(|at| format!("o{at:02}")).collect();
     names.iter().for_each(|name| drop(world.put(name, &data(9_000, 1)).unwrap()));
     let pool = world.pool();
-    let count = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
-    let (before, all) = (count(), names.iter().map(|name| &name[..]).collect::<Vec<_>>());
+    let (before, all) =
+        (world.operations(), names.iter().map(|name| &name[..]).collect::<Vec<_>>());
     let looked = pool.repairer().look_for(&all);
-    let together = count() - before;
-    let before = count();
+    let together = world.operations() - before;
+    let before = world.operations();
     all.iter().for_each(|name| assert!(pool.repairer().look_for(&[name])[0].is_ok()));
-    let alone = count() - before;
+    let alone = world.operations() - before;
     assert!(together * 4 < alone * 3, "{together} against {alone}");
     for looked in looked {
         let needs =
@@ -164,13 +148,12 @@ pub fn a_commit_of_many_rebuilt_objects_asks_less_than_one_each() {
         names.iter().for_each(|name| drop(world.put(name, &data(9_000, 1)).unwrap()));
         let rebuilt = names.iter().map(|name| rebuilt_elsewhere(&world, name).1);
         let rebuilt: Vec<RebuiltShards> = rebuilt.collect();
-        let count = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
-        let before = count();
+        let before = world.operations();
         for rebuilt in rebuilt.chunks(at_once) {
             let ends = world.pool().repairer().put_rebuilt(rebuilt, 2_000, &settings());
             assert!(ends.into_iter().all(|end| end.unwrap()));
         }
-        count() - before
+        world.operations() - before
     };
     let (together, alone) = (operations(12), operations(1));
     assert!(together * 2 < alone, "{together} against {alone}");
@@ -187,20 +170,14 @@ pub fn objects_repaired_together_end_as_those_repaired_alone_and_ask_less() {
         first.put(name, &bytes(at)).unwrap();
     }
     first.replace_disk(1);
-    let shards = |name: &str| -> Vec<(usize, String)> {
-        let of = Key::of(name).unwrap();
-        let files = (0..6).flat_map(|at| first.files(at).into_iter().map(move |file| (at, file)));
-        let is = |file: &NodeFile| matches!(file, NodeFile::Shard { key, .. } if *key == of);
-        files.filter(|(_, file)| NodeFile::parse(file).as_ref().is_some_and(is)).collect()
-    };
-    let mut all = names.iter().filter(|name| shards(name).len() == 4);
+    let mut all = names.iter().filter(|name| first.shards(name).len() == 4);
     let (helper, lost) = (all.next().unwrap(), all.next().unwrap());
-    for (at, file) in &shards(helper)[..1] {
+    for (at, file) in first.shards(helper).values().take(1) {
         let mut bytes = first.disks[*at].memory.bytes(file).unwrap();
         bytes[4_200..5_600].iter_mut().for_each(|byte| *byte ^= 1);
         first.disks[*at].memory.put(file, bytes);
     }
-    for (at, file) in &shards(lost)[..2] {
+    for (at, file) in first.shards(lost).values().take(2) {
         first.disks[*at].memory.remove(file).unwrap();
     }
     let due: Vec<(&str, RepairRequest)> = (names.iter().map(|name| &name[..]).chain(["none"]))
@@ -208,14 +185,13 @@ pub fn objects_repaired_together_end_as_those_repaired_alone_and_ask_less() {
         .collect();
     let repaired = |at_once: usize| {
         let world = first.copy();
-        let count = || world.disks.iter().map(|disk| disk.faulty.operations()).sum::<u64>();
-        let (pool, before) = (world.pool(), count());
+        let (pool, before) = (world.pool(), world.operations());
         let all = due.chunks(at_once);
         let ends = all.flat_map(|due| pool.repairer().repair_all(due, &settings()));
         // Alone, the copies of a manifest may be made before it is looked at, and are not told.
         let told = |of| kiln_pool::RepairedObject { manifest: true, ..of };
         let ends: Vec<_> = ends.map(|end| end.map(told).map_err(|error| error.kind())).collect();
-        let asked = count() - before;
+        let asked = world.operations() - before;
         for (at, name) in names.iter().enumerate().filter(|(_, name)| *name != lost) {
             let needs = pool.repairer().needs(name, &due[at].1, &settings());
             assert!(matches!(needs, Ok(Needs::Nothing)), "{name}: {needs:?}");

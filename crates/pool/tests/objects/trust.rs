@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use kiln_pool::{
-    GetRequest, Key, Membership, NodeConfig, NodeFile, NodeState, Pool, PoolConfig, PoolStatus,
-    PutRequest, ScrubReport, ScrubRequest,
+    GetRequest, Membership, NodeConfig, NodeState, Pool, PoolConfig, PoolStatus, PutRequest,
+    ScrubReport, ScrubRequest,
 };
 use kiln_store::{Backend, MemoryBackend, Operation};
 use kiln_stripe::{ErrorKind, PoolError, StreamSource};
@@ -27,19 +27,9 @@ fn status(world: &World) -> PoolStatus {
     world.survey(&world.index())
 }
 
-fn set_state(world: &mut World, nodes: &[usize], state: NodeState) {
-    let pool = world.pool();
-    let ids: Vec<String> = nodes.iter().map(|at| pool.config().node[*at].id.clone()).collect();
-    world.config = pool.members().set_state(&ids, state, false, &settings()).unwrap();
-}
-
 /// The pool as somebody with this description sees it.
 fn open(world: &World, config: PoolConfig) -> Pool {
     Pool::open(config, &|node: &NodeConfig| world.open_node(node)).unwrap()
-}
-
-fn manifest(name: &str) -> String {
-    NodeFile::Manifest { key: Key::of(name).unwrap() }.name()
 }
 
 /// All sets of two of so many.
@@ -120,7 +110,7 @@ pub fn an_old_disk_brings_nothing_back() {
             // Given up, and another node takes its place.
             _ => {
                 world.away.insert(at);
-                set_state(&mut world, &[at], NodeState::Out);
+                world.set_state(&[at], NodeState::Out);
                 repair(&world, true);
                 let ids = [home.clone()];
                 world.config = world.pool().members().forget(&ids, false, &settings()).unwrap();
@@ -167,8 +157,8 @@ pub fn a_snapshot_brings_nothing_back() {
         world.disks[at] = Disk::new(snapshot);
         if round == 2 {
             // Nobody has looked at it when the map changes: it is not told.
-            set_state(&mut world, &[6], NodeState::Leaving);
-            set_state(&mut world, &[6], NodeState::In);
+            world.set_state(&[6], NodeState::Leaving);
+            world.set_state(&[6], NodeState::In);
         }
         assert!(matches!(world.get(&name), Err(PoolError::NoObject { .. })), "{name}");
         let found = scrub_at(&world, 9_000);
@@ -231,12 +221,11 @@ pub fn a_corrupt_manifest_is_no_proof_that_there_is_nothing() {
     let copies = world.pool().manifest("small").unwrap().copies;
     let [gone, corrupt] = [0, 1].map(|at: usize| world.config.position(&copies[at]).unwrap());
     let memory = world.disks[corrupt].memory.clone();
-    let name = memory.list().unwrap().into_iter().find(|name| name.ends_with(".manifest")).unwrap();
-    let mut manifest = memory.bytes(&name).unwrap();
-    manifest[20] ^= 4;
-    memory.put(&name, manifest);
+    let mut wrong = memory.bytes(&manifest("small")).unwrap();
+    wrong[20] ^= 4;
+    memory.put(&manifest("small"), wrong);
     world.away.insert(gone);
-    set_state(&mut world, &[gone], NodeState::Out);
+    world.set_state(&[gone], NodeState::Out);
     repair(&world, true);
     assert_eq!(status(&world).under_replicated, 1);
     scrub_at(&world, 9_000);
@@ -244,7 +233,7 @@ pub fn a_corrupt_manifest_is_no_proof_that_there_is_nothing() {
     let read = world.get("small");
     assert!(matches!(read, Err(PoolError::Uncertain { .. })), "{read:?}");
     world.away.clear();
-    set_state(&mut world, &[gone], NodeState::In);
+    world.set_state(&[gone], NodeState::In);
     assert!(world.get("small").unwrap() == bytes);
     repair(&world, false);
     assert!(world.pool().config().is_settled() && scrub_at(&world, 9_000).clean);
@@ -269,12 +258,12 @@ pub fn a_corrupt_manifest_brings_no_old_version_back() {
     bytes[20] ^= 4;
     world.disks[both].memory.put(&manifest("x"), bytes);
     world.away = newer.iter().copied().collect();
-    set_state(&mut world, &newer, NodeState::Out);
+    world.set_state(&newer, NodeState::Out);
     repair(&world, true);
     assert!(!world.pool().config().is_settled());
     assert!(matches!(world.get("x"), Err(PoolError::Uncertain { .. })));
     world.away.clear();
-    set_state(&mut world, &newer, NodeState::In);
+    world.set_state(&newer, NodeState::In);
     assert!(world.get("x").unwrap() == new);
     repair(&world, false);
     assert!(world.pool().config().is_settled() && world.get("x").unwrap() == new);
@@ -286,7 +275,7 @@ pub fn a_corrupt_manifest_brings_no_old_version_back() {
 pub fn a_lost_majority_is_given_up_by_force() {
     let mut world = World::new("rs:2+1", 4);
     let known = world.newest();
-    set_state(&mut world, &[3], NodeState::Out);
+    world.set_state(&[3], NodeState::Out);
     world.disks[1] = Disk::new(MemoryBackend::new());
     world.disks[2] = Disk::new(MemoryBackend::new());
     let at_place = |node: &NodeConfig| world.open_node(node);
@@ -308,7 +297,7 @@ pub fn a_lost_majority_is_given_up_by_force() {
     }
     let out = config.position(&known.node[3].id).unwrap();
     world.config = config;
-    set_state(&mut world, &[out], NodeState::In);
+    world.set_state(&[out], NodeState::In);
     assert_eq!(world.config.node.len(), 4);
     repair(&world, false);
     assert!(world.pool().config().is_settled());
@@ -351,10 +340,10 @@ pub fn nodes_that_are_back_are_witnesses() {
     world.put("x", &data(3_000, 1)).unwrap();
     for node in [0, 1, 2] {
         world.away.insert(node);
-        set_state(&mut world, &[node], NodeState::Out);
+        world.set_state(&[node], NodeState::Out);
         world.away.clear();
     }
-    set_state(&mut world, &[0, 1, 2], NodeState::In);
+    world.set_state(&[0, 1, 2], NodeState::In);
     assert!(world.get("x").unwrap() == data(3_000, 1));
     repair(&world, false);
     assert!(world.pool().config().is_settled());
@@ -384,11 +373,8 @@ pub fn a_scrub_finds_what_the_index_does_not_know() {
     for at in 0..5 {
         world.disks[at].faulty.remove(".kiln-changes").unwrap();
     }
-    let placed = world.pool().manifest("x").unwrap();
-    let kiln_pool::layout::Body::Shards(placed) = placed.body else { panic!("{placed:?}") };
-    let at = world.config.position(&placed.places[1].node).unwrap();
-    let shard = world.files(at).into_iter().find(|name| name.ends_with(".kiln")).unwrap();
-    world.disks[at].memory.remove(&shard).unwrap();
+    let (at, shard) = &world.shards("x")[&1];
+    world.disks[*at].memory.remove(shard).unwrap();
     world.refresh(&index);
     assert_eq!(index.len().unwrap(), 0);
     let req = ScrubRequest { now_ms: 9_000, ..ScrubRequest::default() };
@@ -468,7 +454,7 @@ pub fn nothing_to_repair_means_that_m_further_losses_are_survived() {
             objects.iter().for_each(|(name, bytes)| drop(world.put(name, bytes).unwrap()));
             world.remove("o0").unwrap();
             world.away.insert(first);
-            set_state(&mut world, &[first], NodeState::Out);
+            world.set_state(&[first], NodeState::Out);
             repair(&world, true);
             let again = repair(&world, true);
             assert_eq!((again.damaged, again.waiting), (0, 0), "{again:#?}");
@@ -492,7 +478,7 @@ pub fn nothing_to_repair_means_that_m_further_losses_are_survived() {
             }
             // It comes back, with what it had.
             world.away.clear();
-            set_state(&mut world, &[first], NodeState::In);
+            world.set_state(&[first], NodeState::In);
             repair(&world, false);
             assert!(world.pool().config().is_settled());
             assert!(scrub_at(&world, 9_000).unreadable == 0);
@@ -505,10 +491,8 @@ pub fn what_is_lost_with_a_node_is_named_before_it_is_given_up() {
     let mut world = World::new("rs:2+1", 4);
     world.put("small", &data(40, 1)).unwrap();
     world.put("large", &data(9_000, 2)).unwrap();
-    let homes = world.pool().manifest("large").unwrap();
-    let kiln_pool::layout::Body::Shards(placed) = homes.body else { panic!("{homes:?}") };
-    let two: Vec<String> = placed.places[..2].iter().map(|place| place.node.clone()).collect();
-    world.away = two.iter().map(|id| world.config.position(id).unwrap()).collect();
+    world.away = world.shards("large").values().take(2).map(|(node, _)| *node).collect();
+    let two: Vec<String> = world.away.iter().map(|at| world.config.node[*at].id.clone()).collect();
     let pool = world.pool();
     world.away.clear();
     let index = world.index();
@@ -528,7 +512,7 @@ pub fn an_old_map_is_refused() {
     let mut world = World::new("rs:3+2", 8);
     world.put("x", &data(6_000, 1)).unwrap();
     let stale = world.newest();
-    set_state(&mut world, &[3], NodeState::Leaving);
+    world.set_state(&[3], NodeState::Leaving);
     let pool = open(&world, stale.clone());
     let put = PutRequest { name: "x", run: [77; 16], now_ms: 5, replace: true };
     let end = pool.put(&put, &mut StreamSource::new(&b"new"[..]), &settings());

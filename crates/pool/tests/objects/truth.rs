@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use kiln_pool::NodeFile;
 use kiln_store::Backend;
 
-use crate::world::*;
-use crate::{model::Random, pairs::subsets};
+use crate::{pairs::subsets, world::*};
+use kiln_testkit::Random;
 
 const SIZES: [usize; 8] = [0, 40, 90, 99, 300, 4_000, 9_000, 20_000];
 
@@ -65,7 +65,7 @@ fn what_a_survey_says_is_what_reading_shows() {
         }
         let before = world.index();
         for _ in 0..random.below(6) {
-            let node = random.below(7);
+            let node = random.index(7);
             let files = world.files(node);
             let data = |name: &&String| {
                 let file = NodeFile::parse(name);
@@ -73,12 +73,12 @@ fn what_a_survey_says_is_what_reading_shows() {
             };
             let files: Vec<&String> = files.iter().filter(data).collect();
             if !files.is_empty() {
-                let file = files[random.below(files.len())];
+                let file = files[random.index(files.len())];
                 world.disks[node].memory.remove(file).unwrap();
             }
         }
         for _ in 0..random.below(4) {
-            world.away.insert(random.below(7));
+            world.away.insert(random.index(7));
         }
         let mut truth: BTreeMap<i32, u64> = BTreeMap::new();
         let margins = margins(&mut world, most);

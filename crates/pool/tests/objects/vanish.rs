@@ -1,20 +1,22 @@
-//! "Whole" means that any m nodes may vanish: random histories of small pools, and whenever a
-//! status says that all is whole, every set of m nodes is taken away and everything is read.
+//! Random histories of small pools against a plain map: what was acknowledged is what is read, and
+//! "whole" means that any m nodes may vanish: whenever a status says that all is whole, every set
+//! of m nodes is taken away and everything is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kiln_pool::{Index, NodeState, Pool};
+use kiln_pool::{Index, NodeState, Pool, PoolConfig};
 use kiln_store::MemoryBackend;
 use kiln_stripe::{Result, Silent};
+use kiln_testkit::Random;
 
 use crate::hands::{Hands, get, with_hands};
+use crate::pairs::subsets;
 use crate::sealed::{keys, seal};
 use crate::world::*;
-use crate::{model::Random, pairs::subsets};
 
-/// The codes, with m and the nodes of a pool.
-const POOLS: [(&str, usize, usize); 4] =
-    [("rs:3+2", 2, 7), ("clay:3+2", 2, 7), ("rs:2+1", 1, 5), ("rep:2", 1, 4)];
+/// The codes, with n, m and the nodes of a pool.
+const POOLS: [(&str, usize, usize, usize); 4] =
+    [("rs:3+2", 5, 2, 7), ("clay:3+2", 5, 2, 7), ("rs:2+1", 3, 1, 5), ("rep:2", 2, 1, 4)];
 /// Names of objects.
 const NAMES: usize = 7;
 
@@ -24,14 +26,25 @@ fn histories() -> u64 {
     given.map_or(12, |text| text.parse().expect("KILN_HISTORIES is a number"))
 }
 
+/// The nodes that take part.
+fn positions(map: &PoolConfig) -> Vec<usize> {
+    let members = map.node.iter().filter(|node| node.state != NodeState::Out);
+    members.map(|node| node.url.trim_start_matches("memory://").parse().unwrap()).collect()
+}
+
 struct Life {
     world: World,
     random: Random,
+    n: usize,
     m: usize,
     /// Contents that an object may have: one, unless a change of it failed. `None`: no object.
     expected: BTreeMap<String, Vec<Option<Vec<u8>>>>,
-    /// Nodes with an empty disk.
+    /// Nodes with rot or an empty disk.
     hurt: BTreeSet<usize>,
+    /// There is rot that no scrub has looked for: a status goes by names.
+    is_corrupt: bool,
+    /// Something failed, or was put with shards left out: objects may tolerate less than m losses.
+    may_lack: bool,
     /// The index of a client that looks at the pool now and then.
     kept: Index,
     log: Vec<String>,
@@ -41,7 +54,7 @@ struct Life {
 
 impl Life {
     fn new(seed: u64) -> Life {
-        let (code, m, nodes) = POOLS[seed as usize % POOLS.len()];
+        let (code, n, m, nodes) = POOLS[seed as usize % POOLS.len()];
         let mut world = World::new(code, nodes);
         if seed / 4 % 3 == 2 {
             seal(&mut world, keys(&[1]));
@@ -49,7 +62,8 @@ impl Life {
         let expected = (0..NAMES).map(|at| (format!("f/{at}"), vec![None])).collect();
         let (random, hurt, kept) = (Random(seed), BTreeSet::new(), Index::in_memory().unwrap());
         let log = vec![format!("seed {seed} {code}")];
-        Life { world, random, m, expected, hurt, kept, log, whole: 0 }
+        let (is_corrupt, may_lack, whole) = (false, false, 0);
+        Life { world, random, n, m, expected, hurt, is_corrupt, may_lack, kept, log, whole }
     }
 
     /// Takes note of a step and does it.
@@ -59,12 +73,13 @@ impl Life {
             Ok(()) => what,
             Err(error) => format!("{what}: {error}"),
         });
+        self.may_lack |= end.is_err();
         end.is_ok()
     }
 
     /// Returns the position of a node that may be lost besides those that are.
     fn victim(&mut self) -> Option<usize> {
-        let node = self.random.below(self.world.disks.len());
+        let node = self.random.index(self.world.disks.len());
         let mut bad: BTreeSet<usize> = self.hurt.union(&self.world.away).copied().collect();
         bad.insert(node);
         (bad.len() <= self.m).then_some(node)
@@ -77,12 +92,13 @@ impl Life {
     }
 
     fn step(&mut self) {
-        let name = format!("f/{}", self.random.below(NAMES));
-        let id = format!("n{:02}", self.random.below(self.world.disks.len()));
-        match self.random.below(16) {
+        let name = format!("f/{}", self.random.index(NAMES));
+        let id = format!("n{:02}", self.random.index(self.world.disks.len()));
+        match self.random.below(20) {
             0..=3 => {
-                let size = [0, 60, 99, 700, 4_000, 9_000][self.random.below(6)];
-                let bytes = data(size + self.random.below(40), self.random.0);
+                let size = [0, 60, 99, 700, 4_000, 9_000, 30_000][self.random.index(7)];
+                let bytes = data(size + self.random.index(40), self.random.0);
+                self.may_lack |= self.world.disks.len() - self.world.away.len() < self.n;
                 let done = self.act(format!("put {name}"), |hands| hands.put(&name, &bytes));
                 self.changed(&name, done, Some(bytes));
             }
@@ -112,18 +128,67 @@ impl Life {
             9 => drop(self.act("repair".into(), |hands| hands.repair(false).map(drop))),
             10 => drop(self.act("repair --away".into(), |hands| hands.repair(true).map(drop))),
             11 => drop(self.act("coordinator".into(), |hands| hands.coordinate())),
-            12 => drop(self.act("scrub".into(), |hands| hands.scrub(9_000).map(drop))),
+            12 => self.scrub(),
             13 if self.world.disks.len() < 10 => {
                 self.world.disks.push(Disk::new(MemoryBackend::new()));
                 let at = self.world.disks.len() - 1;
                 self.act(format!("add n{at:02}"), |hands| hands.add_node(at));
             }
             13 => drop(self.act("rebalance".into(), |hands| hands.rebalance())),
+            14 => self.rot(),
+            15..=17 => self.read(&name),
             // One that is well is given up while all others are, and enough stay for the code.
             _ if !self.hurt.is_empty() || !self.world.away.is_empty() || !self.may_shrink() => {}
-            14 => drop(self.act(format!("drain {id}"), |hands| hands.drain(&id))),
+            18 => drop(self.act(format!("drain {id}"), |hands| hands.drain(&id))),
             _ => drop(self.act(format!("forget {id}"), |hands| hands.forget(&id))),
         }
+    }
+
+    fn scrub(&mut self) {
+        let mut away = true;
+        let (lacks, hurt) = (self.may_lack, self.hurt.len());
+        let log = format!("{:#?}", self.log);
+        self.act("scrub".into(), |hands| {
+            let report = hands.scrub(9_000)?;
+            away = !report.away.is_empty();
+            assert!(lacks || away || hurt > 0 || report.unreadable == 0, "{report:#?} {log}");
+            Ok(())
+        });
+        self.is_corrupt &= away;
+    }
+
+    /// Flips a bit of half of a node's files.
+    fn rot(&mut self) {
+        let Some(node) = self.victim().filter(|node| !self.world.away.contains(node)) else {
+            return;
+        };
+        self.hurt.insert(node);
+        self.is_corrupt = true;
+        for name in self.world.files(node) {
+            if self.random.one_in(2) {
+                let memory = self.world.disks[node].memory.clone();
+                let mut bytes = memory.bytes(&name).unwrap();
+                let at = self.random.index(bytes.len());
+                bytes[at] ^= 1 << self.random.below(8);
+                self.log.push(format!("rot in {name} on {node} at {at}"));
+                memory.put(&name, bytes);
+            }
+        }
+    }
+
+    /// Reads an object, and a part of it.
+    fn read(&mut self, name: &str) {
+        let pool = self.world.pool();
+        let found = match get(&pool, name) {
+            Ok(found) => found,
+            Err(error) => return assert!(self.may_lack, "{name}: {error} {:#?}", self.log),
+        };
+        assert!(self.expected[name].contains(&found), "{name} is another one: {:#?}", self.log);
+        let Some(bytes) = found else { return };
+        let start = self.random.index(bytes.len() + 1);
+        let end = start + self.random.index(900);
+        let (part, _) = self.world.part_of(name, Some(start as u64..end as u64)).unwrap();
+        assert!(part == bytes[start..end.min(bytes.len())], "{name}: {:#?}", self.log);
     }
 
     fn changed(&mut self, name: &str, done: bool, now: Option<Vec<u8>>) {
@@ -147,15 +212,14 @@ impl Life {
         self.world.config = pool.config().clone();
         let fresh = self.world.index();
         self.kept.refresh(&pool, b"", &Silent).unwrap();
-        if !self.says_whole(&pool, &fresh) && !self.says_whole(&pool, &self.kept) {
+        let whole = self.says_whole(&pool, &fresh) || self.says_whole(&pool, &self.kept);
+        if self.is_corrupt || !whole {
             return;
         }
         self.hurt.clear();
+        self.may_lack = false;
         self.whole += 1;
-        let members: Vec<usize> = (pool.config().node.iter())
-            .filter(|node| node.state != NodeState::Out)
-            .map(|node| node.url.trim_start_matches("memory://").parse().unwrap())
-            .collect();
+        let members = positions(pool.config());
         for set in subsets(&members, self.m) {
             // Readers may mend what they find, and what is not durable is nothing.
             let mut after = self.world.copy();
@@ -170,26 +234,58 @@ impl Life {
                 assert!(fits, "without {set:?} {name} is another one: {:#?}", self.log);
             }
         }
+        let mut there = Vec::new();
         for (name, allowed) in &mut self.expected {
             *allowed = vec![get(&pool, name).unwrap()];
+            there.extend(allowed[0].as_ref().map(|bytes| (name.clone(), bytes.len() as u64)));
         }
+        for index in [&fresh, &self.kept] {
+            let mut listed = Vec::new();
+            let see = |one: kiln_pool::Listed| {
+                listed.push((one.name, one.size));
+                Ok(true)
+            };
+            index.each("", None, see).unwrap();
+            assert_eq!(listed, there, "{:#?}", self.log);
+        }
+    }
+
+    /// Makes all whole; nothing is on the nodes afterwards but what belongs there.
+    fn end(&mut self) {
+        self.world.away.clear();
+        for now_ms in [9_000, 10_000] {
+            with_hands(&self.world, |hands| hands.scrub(now_ms)).unwrap();
+            with_hands(&self.world, |hands| hands.repair(false)).unwrap();
+        }
+        self.is_corrupt = false;
+        let last = with_hands(&self.world, |hands| hands.scrub(11_000)).unwrap();
+        assert!(last.clean && last.quarantined == 0, "{last:#?} {:#?}", self.log);
+        let before = self.whole;
+        self.look();
+        assert!(self.whole > before, "not whole in the end: {:#?}", self.log);
+        let there = self.expected.values().filter_map(|allowed| allowed[0].as_ref());
+        // A read while a node was away may have left a copy of a manifest on each other home.
+        let shards = |bytes: &Vec<u8>| if bytes.len() < 100 { 0 } else { self.n };
+        let most: usize = there.map(|bytes| 2 * self.m + 1 + shards(bytes)).sum();
+        let members = positions(&self.world.newest());
+        let lists: Vec<_> = members.into_iter().map(|node| self.world.files(node)).collect();
+        let files = lists.iter().map(Vec::len).sum::<usize>();
+        assert!(files <= most, "{files} of {most} files {lists:#?} {:#?}", self.log);
     }
 }
 
 #[test]
-fn whole_means_that_any_m_nodes_may_vanish() {
+pub fn whole_means_that_any_m_nodes_may_vanish() {
     let mut whole = 0;
     for seed in 0..histories() {
         let mut life = Life::new(seed);
-        for _ in 0..24 {
+        for _ in 0..36 {
             life.step();
-            if life.random.below(2) == 0 {
+            if life.random.one_in(3) {
                 life.look();
             }
         }
-        life.world.away.clear();
-        life.act("repair".into(), |hands| hands.repair(false).map(drop));
-        life.look();
+        life.end();
         whole += life.whole;
     }
     assert!(whole >= histories(), "{whole}");

@@ -1,19 +1,21 @@
 //! A pool over memory nodes that can go away, rot and come back.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::{cell::Cell, collections::BTreeSet, io::ErrorKind, time::Duration};
+use std::{cell::Cell, io::ErrorKind, time::Duration};
 
+use kiln_pool::layout::Class;
 use kiln_pool::repair::queue::{RepairQueue, Rules};
 use kiln_pool::{
-    GetReport, GetRequest, Index, KeepRule, Membership, NodeConfig, NodeFile, Policy, Pool,
-    PoolConfig, PoolStatus, PutReport, PutRequest, RecodeReport, RecodeRequest, ScrubReport,
-    ScrubRequest,
+    GetReport, GetRequest, Index, KeepRule, Key, Membership, NodeConfig, NodeFile, NodeState,
+    Policy, Pool, PoolConfig, PoolStatus, PutReport, PutRequest, RecodeReport, RecodeRequest,
+    ScrubReport, ScrubRequest,
 };
 use kiln_store::{
     Backend, Extensions, Locks, MemoryBackend, ReadAt, Result, StagedBackend, StoreError, WriteLock,
 };
-use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
+use kiln_stripe::{PoolError, Settings, Silent, Source, StreamSource};
 use kiln_testkit::{Bucket, FaultyBackend};
 
 use crate::sealed::keys;
@@ -32,6 +34,11 @@ pub fn settings() -> Settings<'static> {
     // How many processors there are is looked up once only: that takes longer than a small put.
     static DEFAULT: LazyLock<Settings<'static>> = LazyLock::new(|| Settings::new(&Silent));
     Settings { threads: 2, memory: 8 << 20, ..*DEFAULT }
+}
+
+/// Name of a copy of an object's manifest.
+pub fn manifest(name: &str) -> String {
+    NodeFile::Manifest { key: Key::of(name).unwrap() }.name()
 }
 
 /// A scrub at a moment without grace for what is left over.
@@ -132,6 +139,13 @@ impl World {
         Ok(Arc::new(self.disks[at].faulty.clone()))
     }
 
+    /// Nodes for a policy of one class, of one code.
+    pub fn of_class(code: &str, sub_chunk: u32, count: usize) -> World {
+        let mut policy = Policy::for_code(code).unwrap();
+        policy.class = vec![Class { below: None, code: code.into(), sub_chunk: Some(sub_chunk) }];
+        World::with_policy(policy, count)
+    }
+
     /// A world like this one, of which nothing is this one's.
     pub fn copy(&self) -> World {
         let disks = self.disks.iter().map(|disk| Disk::new(disk.memory.crash(0))).collect();
@@ -160,6 +174,21 @@ impl World {
     pub fn put(&self, name: &str, bytes: &[u8]) -> Result<PutReport, PoolError> {
         let req = PutRequest { name, run: self.run(), now_ms: 1_000, replace: true };
         self.pool().put(&req, &mut StreamSource::new(bytes), &settings())
+    }
+
+    /// Puts objects together; how each ended.
+    pub fn put_all(
+        &self,
+        pool: &Pool,
+        objects: &[(&str, Vec<u8>)],
+        replace: bool,
+    ) -> Result<Vec<Result<PutReport, PoolError>>, PoolError> {
+        let sources = objects.iter().map(|(_, bytes)| StreamSource::new(&bytes[..]));
+        let mut sources: Vec<_> = sources.collect();
+        let put = |name| PutRequest { name, run: self.run(), now_ms: 1_000, replace };
+        let puts = objects.iter().zip(&mut sources);
+        let puts = puts.map(|((name, _), source)| (put(*name), source as &mut dyn Source));
+        pool.put_all(puts.collect(), &settings())
     }
 
     pub fn get(&self, name: &str) -> Result<Vec<u8>, PoolError> {
@@ -238,6 +267,31 @@ impl World {
     pub fn files(&self, node: usize) -> Vec<String> {
         let names = self.disks[node].memory.list().unwrap();
         names.into_iter().filter(|name| NodeFile::parse(name).is_some()).collect()
+    }
+
+    /// Shards of an object, by index: nodes and files.
+    pub fn shards(&self, name: &str) -> BTreeMap<u16, (usize, String)> {
+        let of = Key::of(name).unwrap();
+        let files = (0..self.disks.len()).flat_map(|at| {
+            let files = self.files(at).into_iter();
+            files.map(move |file| (at, file))
+        });
+        let index = |file: &str| match NodeFile::parse(file) {
+            Some(NodeFile::Shard { key, index, .. }) if key == of => Some(index),
+            _ => None,
+        };
+        files.filter_map(|(at, file)| Some((index(&file)?, (at, file)))).collect()
+    }
+
+    /// Operations on all disks so far.
+    pub fn operations(&self) -> u64 {
+        self.disks.iter().map(|disk| disk.faulty.operations()).sum()
+    }
+
+    pub fn set_state(&mut self, nodes: &[usize], state: NodeState) {
+        let map = self.newest();
+        let ids: Vec<String> = nodes.iter().map(|at| map.node[*at].id.clone()).collect();
+        self.config = self.pool().members().set_state(&ids, state, false, &settings()).unwrap();
     }
 
     /// A node's disk is replaced by an empty one, which the pool takes.
