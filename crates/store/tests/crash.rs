@@ -5,13 +5,11 @@ mod common;
 use common::*;
 use kiln_store::{
     Backend, Digest, MemoryBackend, Operation, Result, ShardReader, ShardState, ShardWriter,
-    StoreError, SumKind, checksums, valid_segments,
+    StoreError, SumKind, valid_segments,
 };
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use std::{io::ErrorKind, sync::Arc};
 
-/// Five stripes, the last one short: three segments.
-const SIZE: u64 = 4 * 192 + 100;
 /// Crash images looked at per interrupted operation.
 const SEEDS: u64 = 16;
 
@@ -77,19 +75,13 @@ fn a_crash_at_any_operation_leaves_all_or_nothing() {
     }
 }
 
-/// The negative control: the model does lose what was not synced.
 /// Rebuilds the shard, going on where its part ends, and gives it its name.
 fn rebuild(disk: &dyn Backend, digests: &[Digest]) -> Result<()> {
     let info = small(Some(SIZE));
     let first = valid_segments(disk, PART, &info)? * u64::from(info.segment_stripes);
     let mut shard = ShardWriter::at(disk, PART, &info, first)?;
     let layout = info.layout()?;
-    for stripe in first..layout.stripes() {
-        let bytes = chunk(stripe, layout.chunk_len(stripe));
-        let mut sums = Vec::new();
-        checksums(info.sums, &bytes, layout.sub_len(stripe), &mut sums);
-        shard.append_chunk(&bytes, &sums)?;
-    }
+    append(&mut shard, info.sums, &layout, layout.stripes())?;
     shard.finish_rebuilt(disk, SIZE, digests)?;
     disk.rename(PART, NAME)
 }
@@ -176,6 +168,7 @@ fn a_part_that_lost_what_was_to_be_kept_is_not_gone_on_with() {
     assert!(matches!(error, StoreError::Misuse { .. }), "{error}");
 }
 
+/// The negative control: the model does lose what was not synced.
 #[test]
 fn without_sync_a_crash_does_leave_half_a_shard() {
     let memory = MemoryBackend::new();
@@ -217,8 +210,7 @@ fn a_writer_that_failed_refuses_to_go_on() {
     let disk = FaultyBackend::new(Arc::new(MemoryBackend::new()));
     let mut writer = ShardWriter::create(&disk, PART, &small(None)).unwrap();
     let bytes = chunk(0, 96);
-    let mut sums = Vec::new();
-    checksums(SumKind::Crc32c, &bytes, 24, &mut sums);
+    let sums = sums_of(SumKind::Crc32c, &bytes, 24);
     let torn = FaultAction::Torn { keep: 10, kind: ErrorKind::TimedOut };
     disk.inject(Fault::new(torn));
     assert!(writer.append_chunk(&bytes, &sums).unwrap_err().is_retryable());

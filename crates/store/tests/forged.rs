@@ -11,9 +11,6 @@ use kiln_store::{
 use kiln_testkit::{Fault, FaultAction, FaultyBackend};
 use std::{io::ErrorKind, sync::Arc};
 
-/// Five stripes, the last one short: three segments.
-const SIZE: u64 = 4 * 192 + 100;
-
 /// The same edit in header and trailer, with right checksums.
 fn forged(edit: impl Fn(&mut [u8])) -> Result<ShardReader> {
     let mut bytes = image(&small(Some(SIZE)), SIZE);

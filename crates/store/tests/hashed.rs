@@ -3,14 +3,7 @@
 mod common;
 
 use common::*;
-use kiln_store::{Digest, ShardInfo, ShardReader, ShardState, SumKind, checksum, digest_of};
-
-/// Five stripes, the last one short: three segments.
-const SIZE: u64 = 4 * 192 + 100;
-
-fn hashed(size: Option<u64>) -> ShardInfo {
-    ShardInfo { sums: SumKind::Blake3, ..small(size) }
-}
+use kiln_store::{Digest, ShardReader, ShardState, checksum, digest_of};
 
 fn hash(bytes: &[u8]) -> [u8; 32] {
     *blake3::hash(bytes).as_bytes()
@@ -44,29 +37,6 @@ fn the_bytes_are_those_of_the_document() {
     let reader = ShardReader::open(&disk, NAME).unwrap();
     assert_eq!(digest(&reader).as_bytes(), hash(disk.bytes(NAME).unwrap()[12484..12580].as_ref()));
     assert_eq!(digest_of(&reader).unwrap(), digest(&reader));
-}
-
-#[test]
-fn every_flipped_bit_is_found() {
-    for size in [Some(SIZE), None] {
-        flips_are_found(&image(&hashed(size), SIZE));
-    }
-}
-
-#[test]
-fn a_cut_file_gives_what_was_written_or_nothing() {
-    let clean = image(&hashed(Some(SIZE)), SIZE);
-    for len in 4096..clean.len() {
-        let disk = disk_with(clean[..len].to_vec());
-        let reader = ShardReader::open(&disk, NAME).unwrap();
-        assert_eq!(reader.state(), ShardState::NoTrailer, "{len}");
-        for stripe in 0..reader.layout().stripes() {
-            match read_chunk(&reader, stripe) {
-                Ok(bytes) => assert_eq!(bytes, chunk(stripe, bytes.len())),
-                Err(error) => assert!(error.is_damage(), "{len}: {error}"),
-            }
-        }
-    }
 }
 
 #[test]

@@ -135,12 +135,7 @@ proptest! {
         let disk = MemoryBackend::new();
         let mut writer = ShardWriter::create(&disk, PART, &info).unwrap();
         let layout = ShardInfo { size: Some(size), ..info.clone() }.layout().unwrap();
-        for stripe in 0..stop.min(layout.stripes()) {
-            let bytes = chunk(stripe, layout.chunk_len(stripe));
-            let mut sums = Vec::new();
-            kiln_store::checksums(info.sums, &bytes, layout.sub_len(stripe), &mut sums);
-            writer.append_chunk(&bytes, &sums).unwrap();
-        }
+        append(&mut writer, info.sums, &layout, stop.min(layout.stripes())).unwrap();
         drop(writer);
         let mut bytes = disk.bytes(PART).unwrap();
         bytes.truncate((cut % (bytes.len() as u64 + 1)) as usize);

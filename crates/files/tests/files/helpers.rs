@@ -29,6 +29,8 @@ pub fn codec(spec: &str) -> Codec {
 /// A source in memory that has an identity, as a file has.
 pub struct Known<'a> {
     pub bytes: &'a [u8],
+    /// The size that it tells.
+    pub size: u64,
     pub at: usize,
     pub identity: [u8; 16],
     /// Says that it changed.
@@ -39,7 +41,8 @@ pub struct Known<'a> {
 
 impl<'a> Known<'a> {
     pub fn new(bytes: &'a [u8]) -> Known<'a> {
-        Known { bytes, at: 0, identity: [9; 16], changed: false, fail_at: usize::MAX }
+        let (size, identity) = (bytes.len() as u64, [9; 16]);
+        Known { bytes, size, at: 0, identity, changed: false, fail_at: usize::MAX }
     }
 }
 
@@ -58,7 +61,7 @@ impl std::io::Read for Known<'_> {
 
 impl Source for Known<'_> {
     fn size(&self) -> Option<u64> {
-        Some(self.bytes.len() as u64)
+        Some(self.size)
     }
     fn identity(&self) -> Option<[u8; 16]> {
         Some(self.identity)
@@ -70,6 +73,12 @@ impl Source for Known<'_> {
     fn changed(&mut self) -> std::io::Result<bool> {
         Ok(self.changed)
     }
+}
+
+/// The numbers of a repair that a dry run must tell too.
+pub fn numbers(r: &RepairReport) -> ([u64; 5], &str, &[usize], &[usize]) {
+    let sums = [r.bytes_read, r.read_runs, r.bytes_sent, r.max_node_load, r.bytes_written];
+    (sums, &r.strategy, &r.lost, &r.helpers)
 }
 
 /// Memory nodes with one code.

@@ -3,24 +3,9 @@
 use crate::helpers::*;
 use crate::round_trip::codes;
 use kiln_files::RepairRequest;
-use kiln_stripe::RepairReport;
 
 fn dry() -> RepairRequest {
     RepairRequest { dry_run: true, ..RepairRequest::default() }
-}
-
-/// The numbers that a dry run must tell too.
-fn numbers(r: &RepairReport) -> (u64, u64, u64, u64, u64, &str, Vec<usize>, Vec<usize>) {
-    (
-        r.bytes_read,
-        r.read_runs,
-        r.bytes_sent,
-        r.max_node_load,
-        r.bytes_written,
-        &r.strategy,
-        r.lost.clone(),
-        r.helpers.clone(),
-    )
 }
 
 #[test]

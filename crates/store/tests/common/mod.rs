@@ -2,10 +2,12 @@
 #![allow(dead_code, reason = "every test binary uses a part")]
 
 use kiln_store::{
-    Backend, Digest, MemoryBackend, Result, ShardInfo, ShardReader, ShardState, ShardWriter,
-    SumKind, checksum, checksums, digest_of,
+    Backend, Digest, Layout, MemoryBackend, Result, ShardInfo, ShardReader, ShardState,
+    ShardWriter, SumKind, checksum, checksums, digest_of,
 };
 
+/// Five stripes, the last one short: three segments.
+pub const SIZE: u64 = 4 * 192 + 100;
 /// Name under which shards are written.
 pub const PART: &str = ".object.01.kiln.part";
 /// Name of finished shards.
@@ -29,6 +31,11 @@ pub fn small(size: Option<u64>) -> ShardInfo {
     }
 }
 
+/// The same, with a hash for each sub-chunk.
+pub fn hashed(size: Option<u64>) -> ShardInfo {
+    ShardInfo { sums: SumKind::Blake3, ..small(size) }
+}
+
 /// A chunk whose every byte depends on stripe and position.
 pub fn chunk(stripe: u64, len: usize) -> Vec<u8> {
     (0..len as u64)
@@ -50,15 +57,26 @@ fn other(info: &ShardInfo, index: u8) -> Digest {
     Digest::new(info.sums, &bytes).unwrap()
 }
 
+/// Appends the chunks that are missing before a stripe.
+pub fn append(writer: &mut ShardWriter, sums: SumKind, layout: &Layout, until: u64) -> Result<()> {
+    for stripe in writer.stripes()..until {
+        let bytes = chunk(stripe, layout.chunk_len(stripe));
+        writer.append_chunk(&bytes, &sums_of(sums, &bytes, layout.sub_len(stripe)))?;
+    }
+    Ok(())
+}
+
+/// Checksums of a chunk.
+pub fn sums_of(kind: SumKind, bytes: &[u8], sub_len: usize) -> Vec<u8> {
+    let mut sums = Vec::new();
+    checksums(kind, bytes, sub_len, &mut sums);
+    sums
+}
+
 /// Appends the chunks that are missing, seals and finishes.
 pub fn complete(mut writer: ShardWriter, info: &ShardInfo, size: u64) -> Result<()> {
     let layout = ShardInfo { size: Some(size), ..info.clone() }.layout()?;
-    for stripe in writer.stripes()..layout.stripes() {
-        let bytes = chunk(stripe, layout.chunk_len(stripe));
-        let mut sums = Vec::new();
-        checksums(info.sums, &bytes, layout.sub_len(stripe), &mut sums);
-        writer.append_chunk(&bytes, &sums)?;
-    }
+    append(&mut writer, info.sums, &layout, layout.stripes())?;
     let own = writer.seal()?;
     writer.finish(size, &digests(info, own))
 }
