@@ -3,6 +3,7 @@
 use clap::Args;
 use kiln_pool::{Membership, NodeConfig};
 use kiln_store::Absent;
+use minijinja::context;
 
 use super::{node, notes_of_shared};
 use crate::exit::{Exit, Failure, Result};
@@ -68,13 +69,8 @@ impl AddNode {
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Create);
         let config = take(&pool.members(), node, fresh_run(), &open, &setup.settings())?;
         self.pool.reopen(config.clone(), setup)?;
-        setup.report(&config, || {
-            let did = if self.replace { "has a new disk; run kiln repair" } else { "was added" };
-            let mut text = format!("node {} {did}\n", self.id);
-            for note in notes_of_shared(&config).into_iter().filter(|_| !self.replace) {
-                text += &format!("  {note}\n");
-            }
-            text
-        })
+        let notes = if self.replace { Vec::new() } else { notes_of_shared(&config) };
+        let more = context! { id => self.id, replaced => self.replace, notes };
+        setup.tell("pool add-node", &config, more)
     }
 }

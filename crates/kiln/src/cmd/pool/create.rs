@@ -8,11 +8,11 @@ use kiln_net::{Address, ClusterKey};
 use kiln_pool::{Policy, Pool, PoolConfig};
 use kiln_store::Absent;
 use kiln_stripe::Observer;
+use minijinja::context;
 
 use super::{check_domains, node, notes_of_shared};
 use crate::exit::{Exit, Failure, Result};
 use crate::names;
-use crate::print::{Stream, count};
 use crate::setup::{KeyFile, PoolFlags, Setup, fresh_run};
 
 #[derive(Debug, Args)]
@@ -100,31 +100,8 @@ impl Create {
             let _ = std::fs::remove_file(&self.file);
             return Err(error.into());
         }
-        if setup.json {
-            Stream::Stdout.json(&config)?;
-        } else if !setup.quiet {
-            let mut text = format!(
-                "pool {name}: {}, described in {}\n",
-                count(config.node.len() as u64, "node"),
-                self.file.display()
-            );
-            for class in &config.policy.class {
-                let code = if class.is_inline() {
-                    format!("{} copies beside the manifest", config.policy.manifest_copies)
-                } else {
-                    class.code.clone()
-                };
-                text += &match class.below {
-                    Some(below) => format!("  below {}: {code}\n", crate::sizes::show(below)),
-                    None => format!("  larger: {code}\n"),
-                };
-            }
-            for note in notes_of_shared(&config) {
-                text += &format!("  {note}\n");
-            }
-            Stream::Stdout.text(&text)?;
-        }
-        Ok(Exit::Done)
+        let (path, notes) = (self.file.display().to_string(), notes_of_shared(&config));
+        setup.tell("pool description", &config, context! { path, notes })
     }
 }
 

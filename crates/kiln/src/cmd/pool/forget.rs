@@ -2,6 +2,7 @@
 
 use clap::Args;
 use kiln_stripe::{Observer, PoolError};
+use minijinja::context;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::print::count;
@@ -73,10 +74,7 @@ impl Forget {
         }
         let config = pool.members().forget(&self.ids, self.force, &setup.settings())?;
         self.pool.reopen(config.clone(), setup)?;
-        setup.report(&config, || {
-            let lost: String = lost.iter().map(|name| format!("lost: {name}\n")).collect();
-            format!("{lost}{}: gone for good; run kiln repair\n", self.ids.join(", "))
-        })?;
+        setup.tell("pool forget", &config, context! { lost, ids => self.ids })?;
         Ok(if lost_count > 0 { Exit::NotRecoverable } else { Exit::Done })
     }
 

@@ -84,6 +84,6 @@ impl Restore {
         // Other nodes may know a newer one; the file is brought up to date by that.
         let pool = self.pool.open(setup)?;
         let path = path.display().to_string();
-        setup.tell("pool restore", pool.config(), context! { path })
+        setup.tell("pool description", pool.config(), context! { path })
     }
 }
