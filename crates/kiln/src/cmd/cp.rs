@@ -7,9 +7,9 @@ use clap::Args;
 use kiln_stripe::PoolError;
 
 use crate::exit::{Exit, Failure, Result};
-use crate::setup::{At, OutputTree, PoolFlags, Setup, local, moment};
+use crate::setup::{At, PoolFlags, Setup, local, moment};
 use crate::transfer::get::{
-    Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
+    Destination, Item, Others, created, hard_links, inside, no_file_name, set_all, write_others,
 };
 use crate::transfer::local_tree::LocalTree;
 use crate::transfer::pool_tree::PoolTree;
@@ -103,11 +103,8 @@ impl Cp {
             false => name_of_file(transfer, from, to)?,
         };
         // A name that is given itself is meant, of whatever kind.
-        let excluded = match from.is_dir() {
-            true => self.pool.own_paths(transfer.pool),
-            false => BTreeSet::new(),
-        };
-        let mut tree = LocalTree::new(from, &name, excluded);
+        let excluded = from.is_dir().then(|| self.pool.own_paths(transfer.pool));
+        let mut tree = LocalTree::new(from, &name, excluded.unwrap_or_default());
         if !from.is_dir() && !tree.left_out.is_empty() {
             let problem = "not copied; kiln put reads pipes and devices".to_owned();
             return Err(Failure::NotUsable { path: from.to_owned(), problem });
@@ -143,11 +140,7 @@ fn copy_out(transfer: &Transfer<'_>, from: &str, at: Option<u64>, to: &Path) -> 
     let into = to.is_dir() || to.as_os_str().to_string_lossy().ends_with('/');
     let to = match single && !into {
         true => Destination::File(to.to_owned()),
-        false => Destination::Below(OutputTree::open(to).map_err(|source| Failure::Io {
-            action: "create",
-            path: to.to_owned(),
-            source,
-        })?),
+        false => Destination::Below(created(to)?),
     };
     let (mut items, mut links) = (Vec::new(), Vec::new());
     let firsts = hard_links(&tree);

@@ -251,6 +251,12 @@ pub fn write_others(
     }
 }
 
+/// A folder for outputs, made where it is absent.
+pub fn created(path: &Path) -> Result<OutputTree> {
+    let failed = |source| Failure::Io { action: "create", path: path.to_owned(), source };
+    OutputTree::open(path).map_err(failed)
+}
+
 /// Gives files and folders their modes and times; folders last, and inner ones first, since what is
 /// made in a folder changes its time.
 pub fn set_all(tree: &OutputTree, entries: &Others<'_>, report: &mut Report) {

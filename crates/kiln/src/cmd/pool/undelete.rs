@@ -57,7 +57,8 @@ impl Undelete {
             kept.insert(past, (name.clone(), object.entry.as_ref()));
         }
         if kept.is_empty() {
-            return Err(PoolError::NoObject { name: self.name }.into());
+            let name = format!("{name} to bring back");
+            return Err(PoolError::NoObject { name }.into());
         }
         let mut report = Report::default();
         transfer.keep_objects(&kept, &mut report);

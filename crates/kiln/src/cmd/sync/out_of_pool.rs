@@ -10,7 +10,7 @@ use kiln_stripe::PoolError;
 use super::{Sync, compare::Difference, no_folder};
 use crate::setup::{OutputTree, kept::Kept, local};
 use crate::transfer::get::{
-    Destination, Item, Others, hard_links, inside, no_file_name, set_all, write_others,
+    Destination, Item, Others, created, hard_links, inside, no_file_name, set_all, write_others,
 };
 use crate::transfer::local_tree::{LocalEntry, LocalTree, resolved, split};
 use crate::transfer::pool_tree::{Listing, PoolTree};
@@ -57,11 +57,7 @@ impl Sync {
             report.removed += removals as u64;
             return Ok(report);
         }
-        let out = OutputTree::open(to).map_err(|source| Failure::Io {
-            action: "create",
-            path: to.to_owned(),
-            source,
-        })?;
+        let out = created(to)?;
         if !self.keep_files(&out, &target, &plan, &mut report)? {
             return Ok(report);
         }
@@ -73,8 +69,7 @@ impl Sync {
         write_others(out, &plan.others, true, false, &mut report);
         if report.is_whole() {
             say_removals(&mut report);
-            remove_below(out, &plan.gone, &mut report);
-            report.removed += removals as u64;
+            report.removed += remove_below(out, &plan.gone, &mut report);
         }
         set_all(out, &plan.set, &mut report);
         transfer.set_root(out, prefix, &mut report);
@@ -93,13 +88,10 @@ impl Sync {
         let Some(folder) = &self.backup_dir else { return Ok(true) };
         let failed = report.failed;
         let path = local(folder.as_ref())?;
-        let kept = OutputTree::open(path).and_then(|kept| {
-            let (a, b) = (path.canonicalize()?, out.path().canonicalize()?);
-            Ok((kept, a.starts_with(&b) || b.starts_with(&a)))
-        });
-        let (kept, is_nested) =
-            kept.map_err(|source| Failure::Io { action: "create", path: path.to_owned(), source })?;
-        if is_nested {
+        let kept = created(path)?;
+        let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let (a, b) = (real(path), real(out.path()));
+        if a.starts_with(&b) || b.starts_with(&a) {
             return Err(wrong("it lies in the target, or the target in it"));
         }
         let fresh = plan.items.iter().chain(plan.links.iter().map(|(item, _)| item));
@@ -344,15 +336,17 @@ fn in_folder(name: &str, removed: &BTreeMap<String, bool>) -> bool {
     folders_of(name).any(|folder| removed.contains_key(folder))
 }
 
-/// Removes files, links and folders, inner ones first.
-fn remove_below(out: &OutputTree, names: &BTreeMap<String, bool>, report: &mut Report) {
+/// Removes files, links and folders, inner ones first; returns how many are gone but for folders.
+fn remove_below(out: &OutputTree, names: &BTreeMap<String, bool>, report: &mut Report) -> u64 {
+    let mut removed = 0;
     for (inside, is_folder) in names.iter().rev() {
         match out.remove(&path_of(inside), *is_folder) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 let path = out.path().join(path_of(inside));
                 report.fail(inside, &Failure::Io { action: "remove", path, source });
             }
-            _ => {}
+            _ => removed += u64::from(!is_folder),
         }
     }
+    removed
 }
