@@ -64,8 +64,18 @@ pub trait Backend: Send + Sync + Debug {
     /// [`StoreError::Incapable`].
     fn capabilities(&self) -> Capabilities;
 
-    /// Names of the regular files here, sorted; sub-folders are not entered.
-    fn list(&self) -> Result<Vec<String>>;
+    /// Names of the regular files here, sorted; sub-folders are not entered. A backend has its own,
+    /// or one of [`Backend::each_name`].
+    fn list(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        self.each_name(&mut |name| {
+            names.push(name.to_owned());
+            Ok(())
+        })?;
+        names.sort_unstable();
+        names.dedup();
+        Ok(names)
+    }
 
     /// Shows every name that [`Backend::list`] would give, in no order, and stops at the first
     /// error of `see`. For places with millions of files: a backend that can do it without

@@ -276,11 +276,6 @@ impl Struck {
 impl Backend for Struck {
     kiln_store::forward_backend!(inner: place capabilities);
 
-    fn list(&self) -> Result<Vec<String>> {
-        self.pass(Operation::List, "")?;
-        self.inner.list()
-    }
-
     fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         self.pass(Operation::List, "")?;
         self.inner.each_name(see)

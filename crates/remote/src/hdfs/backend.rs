@@ -59,16 +59,6 @@ impl Backend for FolderBackend {
         Capabilities::FILES.and(&[Capability::CreateIfAbsent, Capability::Durable])
     }
 
-    fn list(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        self.each_name(&mut |name| {
-            names.push(name.to_owned());
-            Ok(())
-        })?;
-        names.sort_unstable();
-        Ok(names)
-    }
-
     fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         let mut after = String::new();
         loop {

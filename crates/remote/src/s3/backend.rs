@@ -125,8 +125,31 @@ impl BucketBackend {
         Ok(heeded)
     }
 
-    /// Shows all names, page by page.
-    fn names(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+    /// Copies a long object in parts.
+    fn copy_parts(&self, from: &str, to: &str, source: &str) -> Result<()> {
+        let client = &self.client;
+        let len = head(client, Operation::Open, from)?.length.unwrap_or(0);
+        let mut put = Put::new(&self.client, to, Existing::Replace);
+        let mut at = 0;
+        while at < len {
+            let end = len.min(at + COPY_PART);
+            put.copy_part(source, at..end)?;
+            at = end;
+        }
+        Append::complete(&mut put)
+    }
+}
+
+impl Backend for BucketBackend {
+    fn place(&self) -> String {
+        self.client.place.text.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::OBJECTS.and(&[Capability::Durable])
+    }
+
+    fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         let client = &self.client;
         let bad =
             |why: &str| client.error(Operation::List, "", std::io::Error::other(why.to_owned()));
@@ -155,45 +178,6 @@ impl BucketBackend {
                 next => token = next,
             }
         }
-    }
-
-    /// Copies a long object in parts.
-    fn copy_parts(&self, from: &str, to: &str, source: &str) -> Result<()> {
-        let client = &self.client;
-        let len = head(client, Operation::Open, from)?.length.unwrap_or(0);
-        let mut put = Put::new(&self.client, to, Existing::Replace);
-        let mut at = 0;
-        while at < len {
-            let end = len.min(at + COPY_PART);
-            put.copy_part(source, at..end)?;
-            at = end;
-        }
-        Append::complete(&mut put)
-    }
-}
-
-impl Backend for BucketBackend {
-    fn place(&self) -> String {
-        self.client.place.text.clone()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        Capabilities::OBJECTS.and(&[Capability::Durable])
-    }
-
-    fn list(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        self.names(&mut |name| {
-            names.push(name.to_owned());
-            Ok(())
-        })?;
-        names.sort_unstable();
-        names.dedup();
-        Ok(names)
-    }
-
-    fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
-        self.names(see)
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn ReadAt>> {

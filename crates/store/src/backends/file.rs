@@ -305,16 +305,6 @@ impl Backend for FileBackend {
         Capabilities::FILES.and(&[CreateIfAbsent, Log, KeepOpen, Durable])
     }
 
-    fn list(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        self.each_name(&mut |name| {
-            names.push(name.to_owned());
-            Ok(())
-        })?;
-        names.sort_unstable();
-        Ok(names)
-    }
-
     fn each_name(&self, see: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         let fail = |error| self.error(Operation::List, "", error);
         self.pending.of(None).iter().try_for_each(|name| self.settle(name))?;
