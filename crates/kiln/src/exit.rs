@@ -178,14 +178,24 @@ pub enum Failure {
     NotUsable { path: PathBuf, problem: String },
 }
 
-impl From<RecoveryError> for Failure {
-    fn from(error: RecoveryError) -> Failure {
-        match error {
-            RecoveryError::Net(error) => Failure::Net(error),
-            RecoveryError::Pool(error) => Failure::Pool(error),
-            error => Failure::Recovery(error),
-        }
-    }
+/// Takes failures of another crate: those that it only hands on are what they were.
+macro_rules! taken {
+    ($($error:ident as $own:ident, but $($other:ident)*;)*) => {
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Failure {
+                match error {
+                    $($error::$other(error) => Failure::$other(error),)*
+                    error => Failure::$own(error),
+                }
+            }
+        })*
+    };
+}
+
+taken! {
+    RecoveryError as Recovery, but Net Pool;
+    PlanError as Plan, but Code;
+    VolumeError as Volume, but Pool Store;
 }
 
 impl From<PoolError> for Failure {
@@ -193,25 +203,6 @@ impl From<PoolError> for Failure {
         match error {
             error @ PoolError::Exists { .. } => Failure::Replaces { error },
             error => Failure::Pool(error),
-        }
-    }
-}
-
-impl From<PlanError> for Failure {
-    fn from(error: PlanError) -> Failure {
-        match error {
-            PlanError::Code(error) => Failure::Code(error),
-            error => Failure::Plan(error),
-        }
-    }
-}
-
-impl From<VolumeError> for Failure {
-    fn from(error: VolumeError) -> Failure {
-        match error {
-            VolumeError::Pool(error) => Failure::Pool(error),
-            VolumeError::Store(error) => Failure::Store(error),
-            error => Failure::Volume(error),
         }
     }
 }
