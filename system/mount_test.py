@@ -471,6 +471,42 @@ def others(pool):
     pool.unmount()
 
 
+def beside(pool):
+    """Copies of another client into the folder in which this one makes links and modes."""
+    shutil.copy(pool.folder / "pool.toml", pool.folder / "other.toml")
+    source = pool.folder / "source"
+    pool.mount()
+    (pool.at / "d").mkdir()
+    for turn in range(12):
+        source.mkdir()
+        for at in range(4):
+            (source / f"theirs{turn}.{at}").write_bytes(b"%d" % turn)
+            (source / f"theirs{turn}.{at}").chmod(0o611 + at)
+            (source / f"to{turn}.{at}").symlink_to(f"theirs{turn}.{at}")
+        words = [pool.program, "-q", "cp", source, "pool:d", "--pool", "other.toml"]
+        copy = subprocess.Popen([str(word) for word in words], cwd=pool.folder)
+        for at in range(10):
+            (pool.at / "d" / f"mine{turn}.{at}").symlink_to("nowhere")
+            (pool.at / "d" / f"file{turn}.{at}").write_bytes(b"mine")
+            (pool.at / "d" / f"file{turn}.{at}").chmod(0o600 + at)
+            file = os.open(pool.at / "d", os.O_RDONLY)
+            os.fsync(file)
+            os.close(file)
+        check(copy.wait(60) == 0, f"the copy of round {turn}")
+        shutil.rmtree(source)
+    pool.unmount()
+    pool.kiln("cp", "pool:d", "out")
+    for turn in range(12):
+        for at in range(4):
+            mode = (pool.folder / f"out/theirs{turn}.{at}").stat().st_mode & 0o777
+            check(mode == 0o611 + at, f"theirs{turn}.{at}: {mode:o}")
+            check((pool.folder / f"out/to{turn}.{at}").is_symlink(), f"to{turn}.{at}")
+        for at in range(10):
+            mode = (pool.folder / f"out/file{turn}.{at}").stat().st_mode & 0o777
+            check(mode == 0o600 + at, f"file{turn}.{at}: {mode:o}")
+            check((pool.folder / f"out/mine{turn}.{at}").is_symlink(), f"mine{turn}.{at}")
+
+
 def signals(pool):
     """Signals end it cleanly; places that cannot be are refused."""
     for how in (signal.SIGTERM, signal.SIGINT):
@@ -508,7 +544,7 @@ def signals(pool):
         check(ended.returncode in (3, 4, 7), f"mount {words}: {ended.returncode} {ended.stderr}")
 
 
-PARTS = [copies, reads, writes, killed, full, posix, others, signals]
+PARTS = [copies, reads, writes, killed, full, posix, others, beside, signals]
 
 
 def main():

@@ -6,7 +6,7 @@
 #![forbid(unsafe_code)]
 
 use kiln_pool::{Index, MAX_TOGETHER, Manifest, Pool, PutReport, PutRequest, layout::MAX_NAME};
-use kiln_stripe::{PoolError, Result, Settings, Silent, Source, StreamSource};
+use kiln_stripe::{PoolError, Result, Settings, Silent, Source};
 use std::{collections::BTreeSet, iter};
 
 /// Last word of the name of a folder's own object.
@@ -189,7 +189,7 @@ impl Folders<'_> {
     /// Removes folders' own objects that say nothing, of folders that have no objects any more and
     /// were made before `before_ms`. `fresh` gives random identities; the index must be up to date.
     /// Returns how many were removed; none, where there may be objects that no node here knows of.
-    /// Errors: the index; as [`kiln_pool::ObjectWriter::remove`].
+    /// Errors: the index; as [`kiln_pool::ObjectWriter::remove_over`].
     pub fn remove_empty(
         &self,
         index: &Index,
@@ -202,40 +202,55 @@ impl Folders<'_> {
         }
         let mut removed = 0;
         index.in_batches("", MAX_TOGETHER, false, |batch| {
-            let mut empty = Vec::new();
+            let mut idle = Vec::new();
             for listed in batch.iter().filter(|listed| is_attributes(&listed.name)) {
                 let folder = listed.name.strip_suffix(ATTRIBUTES).unwrap_or_default();
-                let says_nothing = listed.size == NOTHING_KNOWN.len() as u64;
-                if says_nothing
+                if listed.size == NOTHING_KNOWN.len() as u64
                     && listed.created_ms <= before_ms
                     && first_in(index, folder.trim_end_matches('/'))?.is_none()
                 {
-                    empty.push((&listed.name[..], fresh()));
+                    idle.push(listed.name.clone());
                 }
             }
-            for end in self.0.writer().remove_all(&empty, now_ms, &Settings::new(&Silent))? {
-                match end {
-                    Ok(()) => removed += 1,
-                    Err(PoolError::NoObject { .. }) => {}
-                    Err(error) => return Err(error),
-                }
-            }
+            removed += self.remove_idle(&idle, fresh, now_ms)?;
             Ok(true)
         })?;
         Ok(removed)
     }
 
+    /// Removes those of folders' own objects, given by their names, that say nothing; what another
+    /// client writes into one meanwhile stays. Returns how many were removed.
+    /// Errors: as [`kiln_pool::ObjectWriter::remove_over`].
+    pub fn remove_idle(
+        &self,
+        names: &[String],
+        fresh: &dyn Fn() -> [u8; 16],
+        now_ms: u64,
+    ) -> Result<u64> {
+        let mut removed = 0;
+        for names in names.chunks(MAX_TOGETHER) {
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let found = names.iter().zip(self.0.manifests().manifests(&names)?);
+            let found = found.filter_map(|(name, found)| Some((*name, found?)));
+            let idle = found.filter(|(_, found)| found.size == NOTHING_KNOWN.len() as u64);
+            let idle: Vec<_> = idle.map(|(name, found)| (name, fresh(), Some(found.run))).collect();
+            for end in self.0.writer().remove_all(&idle, now_ms, &Settings::new(&Silent))? {
+                match end {
+                    Ok(()) => removed += 1,
+                    Err(PoolError::NoObject { .. } | PoolError::Conflict { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(removed)
+    }
+
     /// Puts folders' own objects, of these names.
     fn put_marks(&self, run: [u8; 16], now_ms: u64, names: &[&str]) -> Result<()> {
-        let size = NOTHING_KNOWN.len() as u64;
         for names in names.chunks(MAX_TOGETHER) {
-            let source = |_| StreamSource::new(NOTHING_KNOWN).with_size(size);
-            let mut sources: Vec<_> = names.iter().map(source).collect();
-            let puts = names.iter().zip(&mut sources).map(|(name, source)| {
-                let req = PutRequest { name, run, now_ms, replace: false };
-                (req, source as &mut dyn Source)
-            });
-            for end in self.0.put_all(puts.collect(), &Settings::new(&Silent))? {
+            let req = |name| PutRequest { name, run, now_ms, replace: false };
+            let puts: Vec<_> = names.iter().map(|name| (req(name), None, NOTHING_KNOWN)).collect();
+            for end in self.0.writer().put_bytes(&puts, &Settings::new(&Silent))? {
                 match end {
                     // Another client was quicker.
                     Ok(_)
@@ -281,4 +296,25 @@ pub fn first_in(index: &Index, folder: &str) -> Result<Option<String>> {
         Ok(first.is_none())
     })?;
     Ok(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_folder_records_while_it_is_removed_stays() {
+        let pool = kiln_pool::example_pool().unwrap();
+        let (folders, settings) = (Folders(&pool), Settings::new(&Silent));
+        folders.make_folders([1; 16], 0, &["a", "b"].into()).unwrap();
+        let marks = ["a", "b"].map(attributes_in);
+        // Another client writes after the look.
+        let fresh = || {
+            let req = PutRequest { name: &marks[0], run: [2; 16], now_ms: 0, replace: true };
+            pool.writer().put_bytes(&[(req, None, b"records")], &settings).unwrap();
+            [3; 16]
+        };
+        assert_eq!(folders.remove_idle(&marks, &fresh, 0).unwrap(), 1);
+        assert_eq!(marks.map(|mark| pool.writer().has(&mark).unwrap()), [true, false]);
+    }
 }

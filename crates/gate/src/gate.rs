@@ -253,14 +253,12 @@ impl Gate {
             let all: Vec<Waiting> = locked(&self.waiting)
                 .extract_if(.., |one| names.insert(one.name.clone()))
                 .collect();
-            let source = |one| StreamSource::new(one).with_size(<[u8]>::len(one) as u64);
-            let mut sources: Vec<_> = all.iter().map(|one| source(&one.bytes[..])).collect();
             let now_ms = now_ms();
-            let puts = all.iter().zip(&mut sources).map(|(one, source)| {
+            let puts = all.iter().map(|one| {
                 let req = PutRequest { name: &one.name, run: one.run, now_ms, replace: false };
-                (req, one.over, source as &mut dyn Source)
+                (req, Some(one.over), &one.bytes[..])
             });
-            let ends = self.pool().writer().put_all_over(puts.collect(), &self.settings());
+            let ends = self.pool().writer().put_bytes(&puts.collect::<Vec<_>>(), &self.settings());
             let mut ends = ends.into_iter().flatten();
             for one in &all {
                 let _ = one.tell.send(ends.next().map(|end| end.map(drop)));
@@ -271,8 +269,9 @@ impl Gate {
     /// Removes a record of the version that was seen.
     pub(crate) fn remove(&self, name: &str, seen: [u8; 16]) -> Result<Written> {
         let run = fresh();
-        let end = self
-            .with(|pool| pool.writer().remove_over(name, seen, run, now_ms(), &self.settings()));
+        let end = self.with(|pool| {
+            pool.writer().remove_over(name, run, Some(seen), now_ms(), &self.settings())
+        });
         match end {
             Ok(()) => Ok(Written::Done(run)),
             // Another one removed it: only that one knows what becomes of its data.
@@ -284,8 +283,7 @@ impl Gate {
     /// Removes what nothing names any more. Failures leave objects that a sweep will find.
     pub(crate) fn discard(&self, names: &[String]) {
         for names in names.chunks(MAX_TOGETHER) {
-            let objects: Vec<(&str, [u8; 16])> =
-                names.iter().map(|name| (name.as_str(), fresh())).collect();
+            let objects: Vec<_> = names.iter().map(|name| (name.as_str(), fresh(), None)).collect();
             let end =
                 self.with(|pool| pool.writer().remove_all(&objects, now_ms(), &self.settings()));
             if let Err(error) = end {

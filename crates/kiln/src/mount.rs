@@ -75,8 +75,7 @@ impl Names for Index {
         see: &mut dyn FnMut(&str, Listing) -> bool,
     ) -> Result<(), PoolError> {
         self.each("", Some(start), |one| {
-            let (bytes, version, put) = (one.size, one.version, one.created_ms);
-            Ok(see(&one.name, Listing { bytes, version, put, past: None, entry: None }))
+            Ok(see(&one.name, Listing::new(one.size, one.version, one.created_ms)))
         })
     }
 }

@@ -6,6 +6,7 @@
 pub mod raw_names;
 pub mod attributes;
 pub mod local_tree;
+pub mod records;
 pub mod pool_tree;
 pub mod get;
 pub mod put;
@@ -163,7 +164,7 @@ impl Transfer<'_> {
     pub fn remove<'n>(&self, names: impl IntoIterator<Item = &'n String>, report: &mut Report) {
         let names: Vec<&String> = names.into_iter().collect();
         for names in names.chunks(TOGETHER) {
-            let each: Vec<_> = names.iter().map(|name| (&name[..], fresh_run())).collect();
+            let each: Vec<_> = names.iter().map(|name| (&name[..], fresh_run(), None)).collect();
             match self.pool.writer().remove_all(&each, now_ms(), &self.setup.settings()) {
                 Ok(ends) => {
                     for (name, end) in names.iter().zip(ends) {

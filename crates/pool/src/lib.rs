@@ -30,7 +30,7 @@ mod pool;
 
 pub use data::get::{GetReport, GetRequest};
 pub use data::helpers::{Degraded, Helpers, Rebuilt};
-pub use data::put::{MAX_TOGETHER, PutReport, PutRequest};
+pub use data::put::{MAX_TOGETHER, Over, PutReport, PutRequest};
 pub use data::recode::{Moved, RecodeReport, RecodeRequest};
 pub use data::recoder::{Recoder, Recoding, Written};
 pub use data::stat::{ShardState, StatReport};

@@ -147,16 +147,7 @@ impl Pool {
         self.writer().put(req, source, settings)
     }
 
-    /// Puts several objects together; see [`ObjectWriter::put_all`].
-    pub fn put_all(
-        &self,
-        puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
-        settings: &Settings<'_>,
-    ) -> Result<Vec<Result<PutReport>>> {
-        self.writer().put_all(puts, settings)
-    }
-
-    /// Removes an object; see [`ObjectWriter::remove`].
+    /// Removes an object; see [`ObjectWriter::remove_over`].
     pub fn remove(
         &self,
         name: &str,
@@ -164,7 +155,7 @@ impl Pool {
         now_ms: u64,
         settings: &Settings<'_>,
     ) -> Result<()> {
-        self.writer().remove(name, run, now_ms, settings)
+        self.writer().remove_over(name, run, None, now_ms, settings)
     }
 }
 

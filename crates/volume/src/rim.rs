@@ -151,8 +151,7 @@ impl Rim {
     /// Removes objects, those that are there; they share locks and syncs.
     pub(crate) fn remove_all(&self, names: &[&str]) -> Result<()> {
         self.with(|pool| {
-            let objects: Vec<(&str, [u8; 16])> =
-                names.iter().map(|name| (*name, self.id())).collect();
+            let objects: Vec<_> = names.iter().map(|name| (*name, self.id(), None)).collect();
             let ends =
                 pool.writer().remove_all(&objects, self.now_ms(), &self.settings(&Silent))?;
             ends.into_iter().try_for_each(|end| match end {

@@ -13,8 +13,8 @@ use crate::transfer::get::{
 };
 use crate::transfer::local_tree::LocalTree;
 use crate::transfer::pool_tree::PoolTree;
-use crate::transfer::put::{Entries, add_entry};
 use crate::transfer::raw_names::path_of;
+use crate::transfer::records::{Entries, add_entry};
 use crate::transfer::{Report, Transfer, name_of_file};
 use crate::{args::help, names::MARK, transfer::attributes::Entry};
 
@@ -117,7 +117,7 @@ impl Cp {
             }
         }
         transfer.put(&files, &BTreeSet::new(), &mut entries, &mut report)?;
-        transfer.add_attributes(entries, &mut report);
+        transfer.record(&entries, &mut report);
         report.add_local(&mut tree);
         Ok(report)
     }

@@ -99,7 +99,7 @@ impl Removal {
         self.left.retain(|name| seen.insert(name.clone()));
         while !self.left.is_empty() {
             let names = &self.left[..self.left.len().min(MAX_TOGETHER)];
-            let each: Vec<_> = names.iter().map(|name| (&name[..], fresh_run())).collect();
+            let each: Vec<_> = names.iter().map(|name| (&name[..], fresh_run(), None)).collect();
             let ends = pool.writer().remove_all(&each, now_ms(), &setup.settings())?;
             let names: Vec<String> = self.left.drain(..ends.len()).collect();
             let mut changed = None;

@@ -74,15 +74,20 @@ impl Mount {
             draft.state.lock().name = None;
         }
         if node.kind == Kind::File {
-            self.remove(name)?;
+            self.remove(name, None)?;
         }
         self.gone(name)
     }
 
-    fn remove(&self, object: &str) -> Result {
-        let end = self.with(|pool| pool.remove(object, fresh_run(), now_ms(), &self.settings()));
+    fn remove(&self, object: &str, known: Option<[u8; 16]>) -> Result {
+        let end = self.with(|pool| {
+            let (run, settings) = (fresh_run(), self.settings());
+            pool.writer().remove_over(object, run, known, now_ms(), &settings)
+        });
         match end {
             Ok(()) | Err(PoolError::NoObject { .. }) => self.changed(),
+            // Another client has recorded something in the folder.
+            Err(PoolError::Conflict { .. }) => return refuse(Errno::ENOTEMPTY),
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -99,14 +104,19 @@ impl Mount {
         if self.look(name)?.kind != Kind::Folder {
             return refuse(Errno::ENOTDIR);
         }
+        self.keep_folder(name)?;
+        let (mark, turn) = (attributes_in(name), self.metadata.writing.lock());
+        let known = self.with(|pool| pool.manifests().manifests(&[&mark]))?.pop().flatten();
+        // Listed by what is there since.
+        self.changed();
         if !self.list(name)?.is_empty() {
             return refuse(Errno::ENOTEMPTY);
         }
-        self.keep_folder(name)?;
         // Changed records of it would make it again.
-        let turn = self.metadata.writing.lock();
         self.metadata.pending.lock().remove(name);
-        self.remove(&attributes_in(name))?;
+        if let Some(known) = known {
+            self.remove(&mark, Some(known.run))?;
+        }
         drop(turn);
         self.gone(name)
     }

@@ -8,7 +8,7 @@ use std::{ops::Range, sync::Arc, time::Instant};
 
 use fuser::Errno;
 use kiln_folders::Folders;
-use kiln_pool::{GetRequest, OpenObject, PutRequest};
+use kiln_pool::{GetRequest, OpenObject, Over, PutRequest};
 use kiln_stripe::{PoolError, StreamSource};
 use parking_lot::{Mutex, RwLock};
 
@@ -41,9 +41,6 @@ struct Reader {
     ahead: (u64, Vec<u8>),
 }
 
-/// Data that a put may replace: any, or what the mount knows of; none where nothing was.
-pub type Over = Option<Option<[u8; 16]>>;
-
 /// A file that is being written.
 pub struct Draft {
     part: File,
@@ -75,9 +72,8 @@ fn process_of(thread: u32) -> Option<String> {
 
 /// Returns an object as names list it.
 fn listing(object: &OpenObject) -> Listing {
-    let manifest = object.manifest();
-    let (bytes, version, put) = (manifest.size, manifest.version, manifest.created_ms);
-    Listing { bytes, version, put, past: None, entry: None }
+    let found = object.manifest();
+    Listing::new(found.size, found.version, found.created_ms)
 }
 
 impl Draft {
@@ -334,7 +330,7 @@ impl Mount {
         };
         let mut state = draft.state.lock();
         (state.dirty, state.over) = (false, over.and(Some(Some(run))));
-        state.put = Some(Listing { bytes, version, put, past: None, entry: None });
+        state.put = Some(Listing::new(bytes, version, put));
         drop(state);
         self.inodes.lock().written(number, (0, bytes, put));
         self.changed();

@@ -1,32 +1,26 @@
 //! Records of files, folders and links: read by folders, written a moment later.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use kiln_folders::attributes_in;
-use kiln_pool::{PutRequest, layout::MAX_NAME};
-use kiln_stripe::{PoolError, StreamSource};
+use kiln_pool::layout::MAX_NAME;
+use kiln_stripe::PoolError;
 use parking_lot::Mutex;
 
 use super::refusal::Result;
 use super::tree::{Found, find};
 use super::{Mount, Source};
-use crate::setup::{fresh_run, now_ms, volumes::of_pool};
+use crate::setup::volumes::of_pool;
 use crate::transfer::attributes::{Attributes, Entry};
 use crate::transfer::local_tree::split;
+use crate::transfer::records::{Changes, Entries, Records, apply, change_all};
 
 /// Folders whose records are remembered.
 const REMEMBERED: usize = 256;
-/// Times that a change starts again because another client was faster.
-const TRIES: usize = 20;
-
-/// Records of a folder by name.
-type Entries = BTreeMap<String, Entry>;
-/// Changes of them; `None`: the record goes.
-type Changes = BTreeMap<String, Option<Entry>>;
 
 /// Records, and version and time of the object that they were read from.
-type Loaded = ((u64, u64), Arc<Entries>);
+type Loaded = ((u64, u64), Arc<Records>);
 
 /// See the module.
 #[derive(Default)]
@@ -34,7 +28,7 @@ pub struct Metadata {
     /// By folder.
     loaded: Mutex<HashMap<String, Loaded>>,
     /// Not written yet, by folder.
-    pub pending: Mutex<BTreeMap<String, Changes>>,
+    pub pending: Mutex<Entries>,
     /// The right to write them, or to remove a folder.
     pub writing: Mutex<()>,
 }
@@ -51,7 +45,7 @@ impl Mount {
     }
 
     /// Returns all records of a folder.
-    pub fn entries_in(&self, folder: &str) -> Result<Entries> {
+    pub fn entries_in(&self, folder: &str) -> Result<Records> {
         let mut entries = (*self.loaded(folder)?).clone();
         if let Some(changes) = self.metadata.pending.lock().get(folder) {
             apply(&mut entries, changes);
@@ -59,7 +53,7 @@ impl Mount {
         Ok(entries)
     }
 
-    fn loaded(&self, folder: &str) -> Result<Arc<Entries>> {
+    fn loaded(&self, folder: &str) -> Result<Arc<Records>> {
         if let Source::Then(tree) = &self.names {
             let known = tree.folders.get(folder).map(|known| known.entries.clone());
             return Ok(Arc::new(known.unwrap_or_default()));
@@ -74,8 +68,8 @@ impl Mount {
         {
             return Ok(entries.clone());
         }
-        let read = self
-            .with(|pool| Attributes::load_from(pool, &name, &self.settings()).map_err(of_pool))?;
+        let read =
+            self.with(|pool| Attributes::load(pool, &name, &self.settings()).map_err(of_pool))?;
         let entries = Arc::new(read.unwrap_or_default().entries);
         let mut loaded = self.metadata.loaded.lock();
         if loaded.len() >= REMEMBERED {
@@ -108,50 +102,15 @@ impl Mount {
         Ok(())
     }
 
-    /// Changes records of a folder, and leaves the rest as other clients made it.
+    /// Changes records of a folder.
     fn write(&self, folder: &str, changes: &Changes) -> Result<(), PoolError> {
-        let name = attributes_in(folder);
-        for _ in 0..TRIES {
-            let (over, read) = self.with(|pool| {
-                let over = match pool.manifest(&name) {
-                    Err(PoolError::NoObject { .. }) => None,
-                    manifest => Some(manifest?.run),
-                };
-                let read = Attributes::load_from(pool, &name, &self.settings());
-                Ok((over, read.map_err(of_pool)?))
-            })?;
-            let Some(Attributes { mut entries, .. }) = read else {
-                let what = format!("{name}: written by a later kiln");
-                return Err(PoolError::Refused { what });
-            };
-            if name.len() > MAX_NAME || !apply(&mut entries, changes) {
-                return Ok(());
-            }
-            let text = Attributes::of(entries).to_bytes(folder).map_err(of_pool)?;
-            let put = self.with(|pool| {
-                let (run, now_ms) = (fresh_run(), now_ms());
-                let req = PutRequest { name: &name, run, now_ms, replace: true };
-                let mut source = StreamSource::new(&text[..]).with_size(text.len() as u64);
-                pool.writer().put_over(&req, over, &mut source, &self.settings())
-            });
-            match put {
-                Err(PoolError::Conflict { .. }) => {}
-                put => return put.map(drop),
-            }
+        if attributes_in(folder).len() > MAX_NAME {
+            return Ok(());
         }
-        Err(PoolError::Conflict { name })
+        self.with(|pool| {
+            let change = |_: &str, records: &mut Records| apply(records, changes);
+            let failed = change_all(pool, [folder].into_iter(), &self.settings(), &change)?.pop();
+            failed.map_or(Ok(()), |(_, failure)| Err(of_pool(failure)))
+        })
     }
-}
-
-/// Makes changes; returns whether they change anything.
-fn apply(entries: &mut Entries, changes: &Changes) -> bool {
-    let mut changed = false;
-    for (word, entry) in changes {
-        changed |= entries.get(word) != entry.as_ref();
-        match entry {
-            Some(entry) => drop(entries.insert(word.clone(), entry.clone())),
-            None => drop(entries.remove(word)),
-        }
-    }
-    changed
 }

@@ -6,7 +6,7 @@ use kiln_folders::ATTRIBUTES;
 use kiln_stripe::Result;
 
 use crate::setup::is_plain;
-use crate::transfer::{is_internal, pool_tree::Listing, raw_names::to_file};
+use crate::transfer::{is_internal, local_tree::joined, pool_tree::Listing, raw_names::to_file};
 
 /// Names of objects, in order.
 pub trait Names {
@@ -29,11 +29,6 @@ pub enum Found {
     Folder,
 }
 
-/// The beginning of names in a folder; the pool itself has an empty name.
-fn below(folder: &str) -> String {
-    if folder.is_empty() { String::new() } else { format!("{folder}/") }
-}
-
 /// Returns whether a word is shown in a folder: names that no file can have are not, nor kiln's
 /// own.
 pub fn is_shown(folder: &str, word: &str) -> bool {
@@ -41,13 +36,13 @@ pub fn is_shown(folder: &str, word: &str) -> bool {
         && !word.contains('/')
         && word != ATTRIBUTES
         && to_file(word).is_some()
-        && !is_internal(&format!("{}{word}/", below(folder)))
+        && !is_internal(&format!("{}/", joined(folder, word)))
 }
 
 /// Finds what has a name; an object takes precedence over a folder.
 pub fn find(names: &dyn Names, name: &str) -> Result<Option<Found>> {
     let mut found = None;
-    let below = below(name);
+    let below = joined(name, "");
     names.each_from(name, &mut |there, object| {
         found = (there == name).then_some(Found::File(object));
         false
@@ -63,7 +58,7 @@ pub fn find(names: &dyn Names, name: &str) -> Result<Option<Found>> {
 
 /// Lists a folder. What is deep in it is skipped, not read.
 pub fn children(names: &dyn Names, folder: &str) -> Result<BTreeMap<String, Found>> {
-    let below = below(folder);
+    let below = joined(folder, "");
     let (mut children, mut start) = (BTreeMap::new(), below.clone());
     loop {
         let mut next = None;
@@ -171,7 +166,7 @@ impl Inodes {
     /// What has a name, and all below it, has another one.
     pub fn rename(&mut self, from: &str, to: &str) {
         self.remove(to);
-        let below = below(from);
+        let below = joined(from, "");
         let near = self.by_name.range(from.to_owned()..).map(|(name, number)| (name, *number));
         let near = near.take_while(|(name, _)| name.starts_with(from));
         let moved = near.filter(|(name, _)| *name == from || name.starts_with(&below));
@@ -190,14 +185,14 @@ mod tests {
     use super::*;
 
     fn object(bytes: u64) -> Listing {
-        Listing { bytes, version: 1, put: 1, past: None, entry: None }
+        Listing::new(bytes, 1, 1)
     }
 
     /// The entries of a folder, found name by name.
     fn model(names: &BTreeMap<String, Listing>, folder: &str) -> BTreeMap<String, Found> {
         let mut found = BTreeMap::new();
         for (name, object) in names {
-            let Some(inside) = name.strip_prefix(&below(folder)) else { continue };
+            let Some(inside) = name.strip_prefix(&joined(folder, "")) else { continue };
             let word = inside.split('/').next().unwrap_or_default().to_owned();
             let is_file = word == inside;
             if is_shown(folder, &word) && (is_file || !found.contains_key(&word)) {
@@ -223,7 +218,7 @@ mod tests {
                 let listed = children(&names, &folder).unwrap();
                 assert_eq!(listed, model(&names, &folder), "{folder:?} of {names:?}");
                 for (word, kind) in listed {
-                    let name = format!("{}{word}", below(&folder));
+                    let name = joined(&folder, &word);
                     assert_eq!(find(&names, &name).unwrap().as_ref(), Some(&kind), "{name:?}");
                     folders.extend((kind == Found::Folder).then_some(name));
                 }

@@ -22,6 +22,9 @@ const MAX_BYTES: u64 = 256 << 20;
 pub struct Attributes {
     version: u32,
     pub entries: BTreeMap<String, Entry>,
+    /// Identity of the object that they are from, if there is one, or of one before it.
+    #[serde(skip)]
+    pub over: Option<[u8; 16]>,
 }
 
 /// Metadata of a file or folder.
@@ -191,6 +194,12 @@ impl Entry {
         *object == version || *put == Some(created_ms)
     }
 
+    /// Returns whether it is of a later put of an object than another one.
+    pub fn is_after(&self, other: &Entry) -> bool {
+        let Entry::File { object: old, put: before, .. } = other else { return false };
+        matches!(self, Entry::File { object, put, .. } if object > old && put > before)
+    }
+
     /// Returns whether it says when its object was put; earlier releases did not.
     pub fn is_dated(&self) -> bool {
         matches!(self, Entry::File { put: Some(_), .. })
@@ -249,43 +258,30 @@ pub fn time_of(meta: &Metadata) -> (i64, u32) {
 }
 
 impl Attributes {
-    /// Loads those of a folder; empty if absent, `None` if a later version wrote them.
-    pub fn load(pool: &Pool, folder: &str, settings: &Settings<'_>) -> Result<Option<Attributes>> {
-        match attributes_in(folder) {
-            name if name.len() > MAX_NAME => Ok(Some(Attributes::default())),
-            name => Attributes::load_from(pool, &name, settings),
+    /// Loads those of a folder from the object of this name; empty if there is none or can be none,
+    /// `None` if a later version wrote them.
+    pub fn load(pool: &Pool, name: &str, settings: &Settings<'_>) -> Result<Option<Attributes>> {
+        if name.len() > MAX_NAME && !name.contains("//") {
+            return Ok(Some(Attributes::default()));
         }
-    }
-
-    /// As [`Attributes::load`], from the object of this name.
-    pub fn load_from(
-        pool: &Pool,
-        name: &str,
-        settings: &Settings<'_>,
-    ) -> Result<Option<Attributes>> {
-        match pool.manifest(name) {
+        let over = match pool.manifest(name) {
             Err(PoolError::NoObject { .. }) => return Ok(Some(Attributes::default())),
             Err(error) => return Err(error.into()),
             Ok(manifest) if manifest.size > MAX_BYTES => return Ok(None),
-            Ok(_) => {}
-        }
+            Ok(manifest) => Some(manifest.run),
+        };
         let mut bytes = Vec::new();
         pool.get(&GetRequest { name, range: None }, &mut bytes, settings)?;
         let read: Option<Attributes> = serde_json::from_slice(&bytes).ok();
-        Ok(read.filter(|read| read.version <= VERSION))
+        let read = read.filter(|read| read.version <= VERSION);
+        Ok(read.map(|read| Attributes { over, ..read }))
     }
 
-    /// The object's bytes.
-    pub fn to_bytes(&self, folder: &str) -> Result<Vec<u8>> {
-        serde_json::to_vec(self).map_err(|error| Failure::Io {
-            action: "write",
-            path: attributes_in(folder).into(),
-            source: error.into(),
-        })
-    }
-
-    pub fn of(entries: BTreeMap<String, Entry>) -> Attributes {
-        Attributes { version: VERSION, entries }
+    /// The bytes of a folder's object with these entries.
+    pub fn bytes_of(folder: &str, entries: BTreeMap<String, Entry>) -> Result<Vec<u8>> {
+        let text = serde_json::to_vec(&Attributes { version: VERSION, entries, over: None });
+        let (action, path) = ("write", attributes_in(folder).into());
+        text.map_err(|error| Failure::Io { action, path, source: error.into() })
     }
 }
 

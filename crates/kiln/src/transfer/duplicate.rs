@@ -3,21 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::{io, thread::Builder};
 
-use kiln_folders::{Folders, attributes_in, folders_of};
+use kiln_folders::{Folders, folders_of};
 use kiln_pool::{GetRequest, MAX_TOGETHER, PutReport, PutRequest, layout::kept_parts};
 use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 
-use super::put::{Entries, add_entry};
-use super::{Report, Transfer, attributes::Entry, local_tree::joined};
-use super::{pool_tree::PoolTree, raw_names::path_of};
+use super::local_tree::{joined, split};
+use super::records::{Entries, add_entry, entry_of};
+use super::{Report, Transfer, attributes::Entry, pool_tree::PoolTree, raw_names::path_of};
 use crate::exit::{Failure, Result};
 use crate::setup::{OutputTree, fresh_run, now_ms};
 
 impl Transfer<'_> {
-    /// Writes an object under another name, too.
+    /// Writes an object under another name, too; returns the identity of its data.
     /// Errors: [`PoolError::Conflict`]: another version was put meanwhile, and may not be the one
     /// written.
-    pub fn duplicate(&self, from: &str, to: &str, replace: bool) -> Result<PutReport> {
+    fn duplicate(&self, from: &str, to: &str, replace: bool) -> Result<(PutReport, [u8; 16])> {
         let (pool, settings) = (self.pool, self.setup.settings());
         let manifest = pool.manifest(from)?;
         let failed = |source| Failure::Io { action: "make", path: "a pipe".into(), source };
@@ -45,7 +45,7 @@ impl Transfer<'_> {
         })?;
         let now = pool.manifest(from)?;
         match (now.version, now.run) == (manifest.version, manifest.run) {
-            true => Ok(put),
+            true => Ok((put, now.run)),
             false => Err(PoolError::Conflict { name: from.to_owned() }.into()),
         }
     }
@@ -62,7 +62,8 @@ impl Transfer<'_> {
         }
         let (mut entries, mut restored) = (Entries::new(), self.restored(kept));
         for (name, (to, entry)) in kept {
-            let copied = || self.duplicate(name, to, true).map(|put| (put.version, put.created_ms));
+            let of = |(put, _): (PutReport, _)| (put.version, put.created_ms);
+            let copied = || self.duplicate(name, to, true).map(of);
             match restored.remove(name).unwrap_or_else(copied) {
                 Ok((version, created_ms)) => {
                     let at = |entry: &Entry| entry.at_version(version, created_ms);
@@ -72,7 +73,7 @@ impl Transfer<'_> {
                 Err(failure) => report.fail(name, &failure),
             }
         }
-        self.add_attributes(entries, report);
+        self.record(&entries, report);
     }
 
     /// Moves an object, or all in a folder; returns the number of objects and their bytes, beside
@@ -114,14 +115,20 @@ impl Transfer<'_> {
             for (name, entry) in &tree.others {
                 add_entry(&mut entries, &new(name), entry.clone());
             }
-            if let Some(own) = self.take_entry(from, &mut told)?.filter(|_| !to.is_empty()) {
-                add_entry(&mut entries, to, own);
-            }
+            let own = entry_of(self.pool, from, &self.setup.settings())?;
+            let own = own.filter(|_| !to.is_empty());
+            own.into_iter().for_each(|own| add_entry(&mut entries, to, own));
         }
-        self.add_attributes(entries, &mut told);
+        self.record(&entries, &mut told);
         if recursive && told.is_whole() {
-            let gone = tree.folders_in(from).into_iter().map(|folder| attributes_in(folder));
-            self.remove(&gone.collect::<Vec<_>>(), &mut told);
+            let ((above, word), mut gone) = (split(from), tree.seen_in(from));
+            gone.insert(above.to_owned(), [(word.to_owned(), None)].into());
+            for (folder, gone) in &mut gone {
+                let new = entries.get(folder);
+                gone.retain(|word, _| !new.is_some_and(|new| new.contains_key(word)));
+            }
+            self.record(&gone, &mut told);
+            self.remove_idle(tree.folders_in(from).into_iter(), &mut told);
         }
         Ok((moved, bytes, told))
     }
@@ -135,8 +142,9 @@ impl Transfer<'_> {
         let names = above.iter().map(|name| &name[..]).collect();
         folders.make_folders(fresh_run(), now_ms(), &names)?;
         made.extend(above);
-        let put = self.duplicate(name, to, self.force)?;
-        self.pool.remove(name, fresh_run(), now_ms(), &self.setup.settings())?;
+        let (put, run) = self.duplicate(name, to, self.force)?;
+        let settings = self.setup.settings();
+        self.pool.writer().remove_over(name, fresh_run(), Some(run), now_ms(), &settings)?;
         Ok(put)
     }
 

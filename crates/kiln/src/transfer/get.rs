@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use kiln_pool::GetRequest;
 use kiln_stripe::{Observer, Quiet, Settings};
 
-use super::attributes::{Attributes, Entry};
+use super::attributes::Entry;
 use super::local_tree::{resolved, split};
 use super::pool_tree::{Listing, PoolTree};
 use super::raw_names::{path_of, to_file};
-use super::{Report, Transfer, at_once, together};
+use super::{Report, Transfer, at_once, records::entry_of, together};
 use crate::exit::{Failure, Result};
 use crate::setup::{Output, OutputBatch, OutputTarget, OutputTree, is_plain, open_together};
 
@@ -97,16 +97,11 @@ impl Transfer<'_> {
     /// Gives the folder that objects were copied into, where it was made for them, the metadata of
     /// the one in the pool.
     pub fn set_root(&self, tree: &OutputTree, prefix: &str, report: &mut Report) {
-        let (above, word) = split(prefix);
-        let known = match prefix.is_empty() {
-            true => Ok(None),
-            false => Attributes::load(self.pool, above, &self.setup.settings()),
-        };
-        let known = known.unwrap_or_else(|failure| {
-            report.fail(&format!("attributes of {above}/"), &failure);
+        let entry = entry_of(self.pool, prefix, &self.setup.settings());
+        let entry = entry.unwrap_or_else(|failure| {
+            report.fail(&format!("attributes of {prefix}/"), &failure);
             None
         });
-        let entry = known.and_then(|mut known| known.entries.remove(word));
         let entry = entry.filter(|entry| matches!(entry, Entry::Folder { .. }));
         if let Err(source) = tree.set_root(entry.and_then(|entry| entry.kept())) {
             let path = tree.path().to_owned();

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::exit::Result;
 use kiln_folders::{attributes_in, is_attributes};
-use kiln_pool::{Version, layout::MAX_NAME};
+use kiln_pool::Version;
 
 use super::attributes::{Attributes, Entry};
 use super::local_tree::{joined, split};
-use super::{Transfer, at_once, is_internal};
+use super::{Transfer, at_once, is_internal, records::Entries};
 use crate::{exit::Failure, setup::is_plain};
 
 /// An object, as far as copies want to know it.
@@ -22,6 +22,12 @@ pub struct Listing {
     pub past: Option<String>,
     /// Mode and time of the file that it was made of, if they are of this data.
     pub entry: Option<Entry>,
+}
+
+impl Listing {
+    pub fn new(bytes: u64, version: u64, put: u64) -> Listing {
+        Listing { bytes, version, put, past: None, entry: None }
+    }
 }
 
 /// See the module.
@@ -43,9 +49,7 @@ impl PoolTree {
     pub fn new(transfer: &Transfer<'_>, prefix: &str) -> Result<PoolTree> {
         let mut listed = Vec::new();
         transfer.index.each(prefix, None, |one| {
-            let (bytes, version, put) = (one.size, one.version, one.created_ms);
-            let listing = Listing { bytes, version, put, past: None, entry: None };
-            listed.push((one.name, listing));
+            listed.push((one.name, Listing::new(one.size, one.version, one.created_ms)));
             Ok(true)
         })?;
         PoolTree::of_listed(transfer, prefix, listed)
@@ -62,9 +66,9 @@ impl PoolTree {
         all.insert(above.clone(), transfer.index.versions_of(&above)?);
         let listed = all.into_iter().filter_map(|(name, versions)| {
             let chosen = choose(&versions)?;
-            let (bytes, version, put) = (chosen.size, chosen.version, chosen.created_ms);
             let past = chosen.until_ms.map(|_| chosen.object.clone());
-            Some((name, Listing { bytes, version, put, past, entry: None }))
+            let listing = Listing::new(chosen.size, chosen.version, chosen.created_ms);
+            Some((name, Listing { past, ..listing }))
         });
         PoolTree::of_listed(transfer, prefix, listed.collect())
     }
@@ -74,7 +78,7 @@ impl PoolTree {
         prefix: &str,
         listed: Vec<(String, Listing)>,
     ) -> Result<PoolTree> {
-        let below = if prefix.is_empty() { String::new() } else { format!("{prefix}/") };
+        let below = joined(prefix, "");
         let (mut objects, mut folders) = (BTreeMap::new(), BTreeMap::new());
         let own = own_folder(prefix);
         let mut above = None;
@@ -107,12 +111,8 @@ impl PoolTree {
     /// Loads the attributes of folders; others than files count where they are `below`.
     fn load(&mut self, transfer: &Transfer<'_>, folders: Vec<(String, String)>, below: &str) {
         let settings = transfer.setup.settings();
-        let load =
-            |(_, object): &(_, String)| match object.len() > MAX_NAME && !object.contains("//") {
-                true => Ok(Some(Attributes::default())),
-                false => Attributes::load_from(transfer.pool, object, &settings),
-            };
-        let loaded = at_once(&folders, load);
+        let loaded =
+            at_once(&folders, |(_, object)| Attributes::load(transfer.pool, object, &settings));
         for ((folder, _), attributes) in folders.into_iter().zip(loaded) {
             match attributes {
                 Ok(Some(attributes)) => self.add(folder, attributes, below),
@@ -129,9 +129,7 @@ impl PoolTree {
     /// Looks at one object.
     pub fn one(transfer: &Transfer<'_>, name: &str) -> Result<PoolTree> {
         let found = transfer.pool.manifest(name)?;
-        let (bytes, version) = (found.size, found.version);
-        let put = found.created_ms;
-        let listing = Listing { bytes, version, put, past: None, entry: None };
+        let listing = Listing::new(found.size, found.version, found.created_ms);
         let mut tree = PoolTree::of([(name.to_owned(), listing)].into(), true);
         tree.load(transfer, vec![own_folder(name)], name);
         Ok(tree)
@@ -139,11 +137,17 @@ impl PoolTree {
 
     /// Names of this folder and those in it that have attributes.
     pub fn folders_in(&self, folder: &str) -> Vec<&String> {
-        if folder.is_empty() {
-            return self.folders.keys().collect();
-        }
-        let below = format!("{folder}/");
+        let below = joined(folder, "");
         self.folders.keys().filter(|name| *name == folder || name.starts_with(&below)).collect()
+    }
+
+    /// Records of this folder and those in it, to be removed.
+    pub fn seen_in(&self, folder: &str) -> Entries {
+        let seen = |folder: &String| {
+            let words = self.folders[folder].entries.keys();
+            (folder.clone(), words.map(|word| (word.clone(), None)).collect())
+        };
+        self.folders_in(folder).into_iter().map(seen).collect()
     }
 
     /// Returns whether anything has a name in this folder.
@@ -159,18 +163,12 @@ impl PoolTree {
 
     /// Returns whether a folder has files or links.
     pub fn has_data_in(&self, folder: &str) -> bool {
-        let below = format!("{folder}/");
+        let below = joined(folder, "");
         let is_link = |entry: &Entry| matches!(entry, Entry::Link { .. });
         let object = self.objects.range(below.clone()..).next();
         let others = self.others.range(below.clone()..);
         object.is_some_and(|(name, _)| name.starts_with(&below))
             || others.take_while(|(name, _)| name.starts_with(&below)).any(|(_, e)| is_link(e))
-    }
-
-    /// Returns whether there are files or links.
-    pub fn has_data(&self) -> bool {
-        let is_link = |entry: &Entry| matches!(entry, Entry::Link { .. });
-        !self.objects.is_empty() || self.others.values().any(is_link)
     }
 
     fn add(&mut self, folder: String, attributes: Attributes, below: &str) {

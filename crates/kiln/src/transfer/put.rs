@@ -3,24 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use kiln_folders::{Folders, attributes_in, folders_of, is_attributes};
+use kiln_folders::{Folders, folders_of, is_attributes};
 use kiln_pool::PutRequest;
-use kiln_stripe::{Observer, PoolError, Quiet, Settings, Source, StreamSource};
+use kiln_stripe::{Observer, PoolError, Quiet, Settings, Source};
 
-use super::attributes::{Attributes, Entry};
-use super::local_tree::{LocalEntry, split};
-use super::{Report, TOGETHER, Transfer, at_once, refuse_reserved, together};
+use super::records::{Entries, add_entry};
+use super::{Report, Transfer, at_once, refuse_reserved, together};
+use super::{attributes::Entry, local_tree::LocalEntry};
 use crate::exit::{Failure, Result};
 use crate::setup::{fresh_run, input, now_ms};
-
-/// Entries of folders, by the folders' names and their own.
-pub type Entries = BTreeMap<String, BTreeMap<String, Entry>>;
-
-/// Adds an entry by its whole name.
-pub fn add_entry(entries: &mut Entries, name: &str, entry: Entry) {
-    let (folder, word) = split(name);
-    entries.entry(folder.to_owned()).or_default().insert(word.to_owned(), entry);
-}
 
 /// A file that is to be put.
 struct Item<'l> {
@@ -94,9 +85,9 @@ impl Transfer<'_> {
         let puts = sources.iter_mut().map(|(item, source, _)| {
             let (run, now_ms) = (fresh_run(), now_ms());
             let req = PutRequest { name: item.name, run, now_ms, replace: self.force };
-            (req, &mut **source as &mut dyn Source)
+            (req, None, &mut **source as &mut dyn Source)
         });
-        match self.pool.put_all(puts.collect(), settings) {
+        match self.pool.writer().put_all(puts.collect(), settings) {
             Ok(done) => {
                 for ((item, _, entry), end) in sources.iter().zip(done) {
                     if let Ok(end) = &end {
@@ -137,77 +128,6 @@ impl Transfer<'_> {
         }
         let link = item.local.entry.link().cloned();
         Ok(Some((source, Entry::of(path, &meta, 0).with_link(link))))
-    }
-
-    /// Adds entries to the attributes of their folders, in place of those of the same names.
-    pub fn add_attributes(&self, entries: Entries, report: &mut Report) {
-        let settings = self.setup.settings();
-        let folders: Vec<_> = entries.into_iter().collect();
-        let loaded =
-            at_once(&folders, |(folder, _)| Attributes::load(self.pool, folder, &settings));
-        let mut changed = BTreeMap::new();
-        for ((folder, entries), loaded) in folders.into_iter().zip(loaded) {
-            match loaded {
-                Ok(Some(known)) => {
-                    let mut all = known.entries.clone();
-                    all.extend(entries);
-                    if all != known.entries {
-                        changed.insert(folder, all);
-                    }
-                }
-                // A later version wrote them: they are left alone.
-                Ok(None) => {}
-                Err(failure) => report.fail(&format!("attributes of {folder}/"), &failure),
-            }
-        }
-        self.put_attributes(&changed, report);
-    }
-
-    /// Takes the entry of a folder or link out of the attributes of the folder that it is in.
-    pub fn take_entry(&self, name: &str, report: &mut Report) -> Result<Option<Entry>> {
-        let (folder, word) = split(name);
-        let known = Attributes::load(self.pool, folder, &self.setup.settings())?;
-        let Some(mut entries) = known.map(|known| known.entries) else { return Ok(None) };
-        let entry = entries.remove(word);
-        if entry.is_some() {
-            self.put_attributes(&Entries::from([(folder.to_owned(), entries)]), report);
-        }
-        Ok(entry)
-    }
-
-    /// Replaces the attributes of folders.
-    pub fn put_attributes(&self, folders: &Entries, report: &mut Report) {
-        let mut new = Vec::new();
-        for (folder, entries) in folders {
-            match Attributes::of(entries.clone()).to_bytes(folder) {
-                Ok(text) => new.push((folder, attributes_in(folder), text)),
-                Err(failure) => report.fail(&format!("attributes of {folder}/"), &failure),
-            }
-        }
-        for new in new.chunks(TOGETHER) {
-            let mut sources: Vec<_> = new
-                .iter()
-                .map(|(_, _, text)| StreamSource::new(&text[..]).with_size(text.len() as u64))
-                .collect();
-            let puts = new.iter().zip(&mut sources).map(|((_, name, _), source)| {
-                let req = PutRequest { name, run: fresh_run(), now_ms: now_ms(), replace: true };
-                (req, source as &mut dyn Source)
-            });
-            let fail = |report: &mut Report, folder: &str, failure: &Failure| {
-                report.fail(&format!("attributes of {folder}/"), failure);
-            };
-            match self.pool.put_all(puts.collect(), &self.setup.settings()) {
-                Ok(ends) => {
-                    for ((folder, _, _), end) in new.iter().zip(ends) {
-                        let _ = end.map_err(|error| fail(report, folder, &error.into()));
-                    }
-                }
-                Err(error) => {
-                    let failure = Failure::from(error);
-                    new.iter().for_each(|(folder, _, _)| fail(report, folder, &failure));
-                }
-            }
-        }
     }
 
     /// Names of all objects in a folder, attributes too.

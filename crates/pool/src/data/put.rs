@@ -9,7 +9,7 @@ use kiln_stripe::encode::{check_unchanged, encode_shards};
 use kiln_stripe::geometry::shared_sub_chunk;
 use kiln_stripe::node::Part;
 use kiln_stripe::sinks::in_parallel;
-use kiln_stripe::{PoolError, Result, Settings, Source, names};
+use kiln_stripe::{PoolError, Result, Settings, Source, StreamSource, names};
 use serde::Serialize;
 
 use crate::data::recoder::{InPlace, check_parts};
@@ -59,6 +59,9 @@ pub struct PutReport {
     /// Wall time, filled by the caller.
     pub seconds: f64,
 }
+
+/// Data that a put may replace: as [`PutRequest::replace`] says, or what the caller knows, if any.
+pub type Over = Option<Option<[u8; 16]>>;
 
 /// Most objects that are put, or removed, together.
 pub const MAX_TOGETHER: usize = 1024;
@@ -225,14 +228,13 @@ impl ObjectWriter<'_> {
         source: &mut dyn Source,
         settings: &Settings<'_>,
     ) -> Result<PutReport> {
-        let ends = self.put_each(vec![(*req, before, source)], settings)?;
-        let end = ends.into_iter().next();
-        end.unwrap_or_else(|| Err(PoolError::Internal { what: "a put without an end".into() }))
+        only(self.put_each(vec![(*req, before, source)], settings)?)
     }
 
-    /// Puts several objects, as [`ObjectWriter::put`] does each of them. Small ones are much faster
-    /// this way: they share locks, questions and syncs. All are done when this returns, each with
-    /// its own end, in order. Their data may be held in memory, so they should be small, or few.
+    /// Puts several objects, as [`ObjectWriter::put`] does each of them or, where it is said what
+    /// each replaces, [`ObjectWriter::put_over`]. Small ones are much faster this way: they share
+    /// locks, questions and syncs. All are done when this returns, each with its own end, in order.
+    /// Their data may be held in memory, so they should be small, or few.
     ///
     /// # Errors
     /// [`PoolError::Usage`] for more than [`MAX_TOGETHER`] objects, or a name that is there twice;
@@ -240,25 +242,26 @@ impl ObjectWriter<'_> {
     /// changed.
     pub fn put_all(
         &self,
-        puts: Vec<(PutRequest<'_>, &mut dyn Source)>,
+        puts: Vec<(PutRequest<'_>, Over, &mut dyn Source)>,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<PutReport>>> {
-        let puts = puts.into_iter().map(|(req, source)| (req, Before::AsAsked, source));
+        let before = |over: Over| over.map_or(Before::AsAsked, Before::Run);
+        let puts = puts.into_iter().map(|(req, over, source)| (req, before(over), source));
         self.put_each(puts.collect(), settings)
     }
 
-    /// As [`ObjectWriter::put_all`], each only over the data that the caller knows, as
-    /// [`ObjectWriter::put_over`] does it.
-    ///
-    /// # Errors
-    /// As [`ObjectWriter::put_all`].
-    pub fn put_all_over(
+    /// As [`ObjectWriter::put_all`], of bytes that are at hand.
+    pub fn put_bytes(
         &self,
-        puts: Vec<(PutRequest<'_>, Option<[u8; 16]>, &mut dyn Source)>,
+        puts: &[(PutRequest<'_>, Over, &[u8])],
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<PutReport>>> {
-        let puts = puts.into_iter().map(|(req, over, source)| (req, Before::Run(over), source));
-        self.put_each(puts.collect(), settings)
+        let bytes = puts.iter().map(|(.., bytes)| *bytes);
+        let mut sources: Vec<_> =
+            bytes.map(|bytes| StreamSource::new(bytes).with_size(bytes.len() as u64)).collect();
+        let puts = puts.iter().zip(&mut sources);
+        let puts = puts.map(|((req, over, _), source)| (*req, *over, source as &mut dyn Source));
+        self.put_all(puts.collect(), settings)
     }
 
     /// Puts objects together, each over what is known of it.
@@ -591,6 +594,12 @@ fn stage_inline<'a>(
     let (body, shards, missing) = (Body::Inline(bytes), Vec::new(), Vec::new());
     let (object_key, announced) = (None, None);
     Ok(Staged { req, before, key, size, body, object_key, shards, missing, announced })
+}
+
+/// Returns how a change of one object ended.
+pub(crate) fn only<T>(ends: Vec<Result<T>>) -> Result<T> {
+    let none = || Err(PoolError::Internal { what: "a change without an end".into() });
+    ends.into_iter().next().unwrap_or_else(none)
 }
 
 /// Refuses what cannot be changed together.

@@ -2,57 +2,78 @@
 
 use kiln_stripe::{PoolError, Result, Settings};
 
-use crate::data::put::check_together;
-use crate::data::writer::ObjectWriter;
+use crate::data::{put::check_together, put::only, writer::ObjectWriter};
 use crate::layout::{Body, object_name};
-use crate::manifest::commit::Change;
-use crate::{Key, Manifest};
+use crate::{Key, Manifest, manifest::commit::Change};
+
+/// An object to remove: its name, a fresh identity, and that of its data where it is known.
+pub type Removal<'a> = (&'a str, [u8; 16], Option<[u8; 16]>);
 
 impl ObjectWriter<'_> {
     /// Removes an object: from its commit on no reader finds it, then its files go.
     ///
     /// Returns what stays is a tombstone (a manifest that says so) until a scrub has seen all
     /// nodes: a node that was unavailable must not bring the object back. `run` is a fresh random
-    /// identity.
-    /// Errors: [`PoolError::NoObject`]; as for [`ObjectWriter::put`].
-    pub fn remove(
-        &self,
-        name: &str,
-        run: [u8; 16],
-        now_ms: u64,
-        settings: &Settings<'_>,
-    ) -> Result<()> {
-        let ends = self.remove_all(&[(name, run)], now_ms, settings)?;
-        let end = ends.into_iter().next();
-        end.unwrap_or_else(|| Err(PoolError::Internal { what: "a removal without an end".into() }))
-    }
-
-    /// Removes an object only if its data has the identity that the caller knows.
-    /// Errors: [`PoolError::Conflict`]: it has other data; as [`ObjectWriter::remove`].
+    /// identity. Where `known` is one, an object with other data stays.
+    /// Errors: [`PoolError::NoObject`]; [`PoolError::Conflict`]: it has other data; as for
+    /// [`ObjectWriter::put`].
     pub fn remove_over(
         &self,
         name: &str,
-        known: [u8; 16],
         run: [u8; 16],
+        known: Option<[u8; 16]>,
         now_ms: u64,
         settings: &Settings<'_>,
     ) -> Result<()> {
-        let ends = self.remove_each(&[(name, run)], Some(known), now_ms, settings)?;
-        let end = ends.into_iter().next();
-        end.unwrap_or_else(|| Err(PoolError::Internal { what: "a removal without an end".into() }))
+        only(self.remove_all(&[(name, run, known)], now_ms, settings)?)
     }
 
-    /// Removes several objects, as [`ObjectWriter::remove`] does each of them, of which each has an
-    /// identity. They share locks, questions and syncs.
+    /// Removes several objects, as [`ObjectWriter::remove_over`] does each of them. They share
+    /// locks, questions and syncs.
     /// Errors: [`PoolError::Usage`] for more than [`crate::MAX_TOGETHER`] objects, or a name that
     /// is there twice; what keeps all of them from being removed, as a place that stays locked.
     pub fn remove_all(
         &self,
-        objects: &[(&str, [u8; 16])],
+        objects: &[Removal<'_>],
         now_ms: u64,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<()>>> {
-        self.remove_each(objects, None, now_ms, settings)
+        check_together(objects.iter().map(|(name, ..)| *name))?;
+        let mut changes = Vec::with_capacity(objects.len());
+        for (name, ..) in objects {
+            let key = Key::of_object(name)?;
+            let (thorough, keeps, staged_shards) = (false, true, &[]);
+            changes.push(Change { key, name, now_ms, thorough, keeps, staged_shards });
+        }
+        let mut were_removed = Vec::new();
+        let removed = self.manifests.commit_all(&changes, settings, |of, found| {
+            let (name, run, known) = objects[of];
+            let Some(there) = found.data() else {
+                were_removed.extend(found.newest.is_some().then_some(of));
+                return Err(PoolError::NoObject { name: name.to_owned() });
+            };
+            if known.is_some_and(|known| known != there.run) {
+                return Err(PoolError::Conflict { name: name.to_owned() });
+            }
+            Ok(Some(Manifest {
+                pool: self.map.config.id_bytes(),
+                name: name.to_owned(),
+                version: 0,
+                run,
+                created_ms: now_ms,
+                size: 0,
+                copies: Vec::new(),
+                body: Body::Deleted,
+                kept: None,
+                key: None,
+            }))
+        })?;
+        for of in were_removed {
+            // Its remover may have died before it was noted; an index that still lists it,
+            // which is why it is asked for, learns of it now.
+            self.manifests.note_again(&changes[of].key, objects[of].1, settings)?;
+        }
+        Ok(removed.into_iter().map(|end| end.map(drop)).collect())
     }
 
     /// Has objects in force again that were removed, each as the version that is kept under this
@@ -88,51 +109,5 @@ impl ObjectWriter<'_> {
             let is_exact = found.data().is_none() && is_last && !was_away;
             Ok(is_exact.then(|| Manifest { name: name.to_owned(), kept: None, ..there }))
         })
-    }
-
-    /// Removes objects, each of data with the `known` identity where there is one.
-    fn remove_each(
-        &self,
-        objects: &[(&str, [u8; 16])],
-        known: Option<[u8; 16]>,
-        now_ms: u64,
-        settings: &Settings<'_>,
-    ) -> Result<Vec<Result<()>>> {
-        check_together(objects.iter().map(|(name, _)| *name))?;
-        let mut changes = Vec::with_capacity(objects.len());
-        for (name, _) in objects {
-            let key = Key::of_object(name)?;
-            let (thorough, keeps, staged_shards) = (false, true, &[]);
-            changes.push(Change { key, name, now_ms, thorough, keeps, staged_shards });
-        }
-        let mut were_removed = Vec::new();
-        let removed = self.manifests.commit_all(&changes, settings, |of, found| {
-            let (name, run) = objects[of];
-            let Some(there) = found.data() else {
-                were_removed.extend(found.newest.is_some().then_some(of));
-                return Err(PoolError::NoObject { name: name.to_owned() });
-            };
-            if known.is_some_and(|known| known != there.run) {
-                return Err(PoolError::Conflict { name: name.to_owned() });
-            }
-            Ok(Some(Manifest {
-                pool: self.map.config.id_bytes(),
-                name: name.to_owned(),
-                version: 0,
-                run,
-                created_ms: now_ms,
-                size: 0,
-                copies: Vec::new(),
-                body: Body::Deleted,
-                kept: None,
-                key: None,
-            }))
-        })?;
-        for of in were_removed {
-            // Its remover may have died before it was noted; an index that still lists it,
-            // which is why it is asked for, learns of it now.
-            self.manifests.note_again(&changes[of].key, objects[of].1, settings)?;
-        }
-        Ok(removed.into_iter().map(|end| end.map(drop)).collect())
     }
 }

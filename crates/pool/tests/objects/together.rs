@@ -6,7 +6,7 @@ use kiln_pool::layout::{Body, DiskUsage};
 use kiln_pool::repair::{Needs, RebuiltShards};
 use kiln_pool::{NodeConfig, NodeFile, Policy, Pool, PoolConfig, PutRequest, RepairRequest};
 use kiln_store::{Backend, FileBackend, Result, write_whole};
-use kiln_stripe::{ErrorKind, PoolError, Source, StreamSource};
+use kiln_stripe::{ErrorKind, PoolError, StreamSource};
 
 use crate::world::*;
 
@@ -246,13 +246,10 @@ pub fn of_a_long_batch_what_was_there_is_known() {
     let names: Vec<String> = (0..400).map(|at| format!("o{at:03}")).collect();
     let put = |range: std::ops::Range<usize>, salt: u64, replace: bool| {
         let bytes: Vec<Vec<u8>> = range.clone().map(|at| data(50 + at, salt)).collect();
-        let mut sources: Vec<_> = bytes.iter().map(|bytes| StreamSource::new(&bytes[..])).collect();
         let run = |at: usize| [salt as u8 + (at % 100) as u8; 16];
-        let puts = range.zip(&mut sources).map(|(at, source)| {
-            let req = PutRequest { name: &names[at], run: run(at), now_ms: 1_000, replace };
-            (req, source as &mut dyn Source)
-        });
-        pool.put_all(puts.collect(), &settings()).unwrap()
+        let req = |at: usize| PutRequest { name: &names[at], run: run(at), now_ms: 1_000, replace };
+        let puts = range.zip(&bytes).map(|(at, bytes)| (req(at), None, &bytes[..]));
+        pool.writer().put_bytes(&puts.collect::<Vec<_>>(), &settings()).unwrap()
     };
     assert!(put(0..250, 1, false).iter().all(Result::is_ok));
     // Half of these are there: they are neither lost from sight nor replaced.

@@ -15,7 +15,7 @@ use kiln_pool::{
 use kiln_store::{
     Backend, Extensions, Locks, MemoryBackend, ReadAt, Result, StagedBackend, StoreError, WriteLock,
 };
-use kiln_stripe::{PoolError, Settings, Silent, Source, StreamSource};
+use kiln_stripe::{PoolError, Settings, Silent, StreamSource};
 use kiln_testkit::{Bucket, FaultyBackend};
 
 use crate::sealed::keys;
@@ -183,12 +183,9 @@ impl World {
         objects: &[(&str, Vec<u8>)],
         replace: bool,
     ) -> Result<Vec<Result<PutReport, PoolError>>, PoolError> {
-        let sources = objects.iter().map(|(_, bytes)| StreamSource::new(&bytes[..]));
-        let mut sources: Vec<_> = sources.collect();
         let put = |name| PutRequest { name, run: self.run(), now_ms: 1_000, replace };
-        let puts = objects.iter().zip(&mut sources);
-        let puts = puts.map(|((name, _), source)| (put(*name), source as &mut dyn Source));
-        pool.put_all(puts.collect(), &settings())
+        let puts = objects.iter().map(|(name, bytes)| (put(*name), None, &bytes[..]));
+        pool.writer().put_bytes(&puts.collect::<Vec<_>>(), &settings())
     }
 
     pub fn get(&self, name: &str) -> Result<Vec<u8>, PoolError> {

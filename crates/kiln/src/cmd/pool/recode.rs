@@ -10,7 +10,7 @@ use minijinja::context;
 use super::{check_domains, settle};
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
-use crate::transfer::put::{Entries, add_entry};
+use crate::transfer::records::{Entries, add_entry};
 use crate::transfer::{self, Transfer};
 use crate::{args::in_pool, transfer::pool_tree::PoolTree};
 
@@ -163,6 +163,6 @@ fn date_attributes(
             }
         }
     }
-    transfer.add_attributes(entries, told);
+    transfer.record(&entries, told);
     Ok(())
 }

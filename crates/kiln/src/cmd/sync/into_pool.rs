@@ -4,12 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::exit::Result;
-use kiln_folders::attributes_in;
 use kiln_stripe::PoolError;
 
 use super::{Sync, compare::Difference, no_folder};
 use crate::transfer::local_tree::{LocalEntry, LocalTree, split};
-use crate::transfer::put::{Entries, add_entry};
+use crate::transfer::records::{Entries, add_entry};
 use crate::transfer::{Report, Transfer, refuse_reserved};
 use crate::{
     exit::Failure, names::MARK, transfer::attributes::Entry, transfer::pool_tree::PoolTree,
@@ -52,7 +51,8 @@ impl Sync {
             let mut entries = entries;
             transfer.put(&files, &gone, &mut entries, &mut report)?;
             let replace = self.delete && report.is_whole();
-            self.put_attributes(transfer, prefix, &target, entries, replace, &mut report);
+            let seen = if replace { target.seen_in(prefix) } else { Entries::new() };
+            record(transfer, prefix, &target, entries, seen, &mut report);
         }
         // Nothing is known to be gone unless all could be read and copied.
         if self.delete && report.is_whole() {
@@ -186,56 +186,34 @@ impl Sync {
         }
         Ok(None)
     }
+}
 
-    /// Records entries; with `replace` those of their folders that are not in the source go, and
-    /// so do the attributes of folders that are not.
-    fn put_attributes(
-        &self,
-        transfer: &Transfer<'_>,
-        prefix: &str,
-        target: &PoolTree,
-        mut entries: Entries,
-        replace: bool,
-        report: &mut Report,
-    ) {
-        // The folder itself is an entry of one that is not copied.
-        let (above, own) = split(prefix);
-        let root = entries.get_mut(above).filter(|_| !prefix.is_empty());
-        let root = root.and_then(|of| Some((own.to_owned(), of.remove(own)?)));
-        if let Some(root) = root {
-            if entries[above].is_empty() {
-                entries.remove(above);
-            }
-            let above = above.to_owned();
-            transfer.add_attributes(Entries::from([(above, [root].into())]), report);
-        }
-        if !replace {
-            return transfer.add_attributes(entries, report);
-        }
-        let is_folder = |entries: &Entries, folder: &str| {
-            let (above, word) = split(folder);
-            let entry = entries.get(above).and_then(|of| of.get(word));
-            folder == prefix || matches!(entry, Some(Entry::Folder { .. }))
-        };
-        // Folders that have nothing any more.
-        for (folder, known) in &target.folders {
-            if !known.entries.is_empty() && is_folder(&entries, folder) {
-                entries.entry(folder.clone()).or_default();
-            }
-        }
-        let changed = entries.iter().filter(|(folder, entries)| {
-            target.folders.get(*folder).is_none_or(|known| known.entries != **entries)
-        });
-        let changed = changed.map(|(folder, entries)| (folder.clone(), entries.clone())).collect();
-        transfer.put_attributes(&changed, report);
-        let gone: Vec<String> = target
-            .folders_in(prefix)
-            .into_iter()
-            .filter(|folder| !is_folder(&entries, folder))
-            .map(|folder| attributes_in(folder))
-            .collect();
-        transfer.remove(&gone, report);
+/// Records entries; others that were `seen` go, and so do the objects of folders that only the pool
+/// has.
+fn record(
+    transfer: &Transfer<'_>,
+    prefix: &str,
+    target: &PoolTree,
+    entries: Entries,
+    seen: Entries,
+    report: &mut Report,
+) {
+    let is_gone = |folder: &&String| {
+        let (above, word) = split(folder);
+        let entry = entries.get(above).and_then(|of| of.get(word));
+        *folder != prefix && !matches!(entry, Some(Some(Entry::Folder { .. })))
+    };
+    let gone: Vec<String> = seen.keys().filter(is_gone).cloned().collect();
+    let mut all = seen;
+    for (folder, entries) in entries {
+        all.entry(folder).or_default().extend(entries);
     }
+    all.retain(|folder, changes| {
+        let known = target.folders.get(folder).map(|known| &known.entries);
+        changes.iter().any(|(word, change)| known.and_then(|of| of.get(word)) != change.as_ref())
+    });
+    transfer.record(&all, report);
+    transfer.remove_idle(gone.iter(), report);
 }
 
 /// Steps of a copy into the pool.

@@ -44,7 +44,7 @@ impl Sync {
         let mut plan = Plan::default();
         self.plan(transfer, prefix, &source, &target, &mut plan, &mut report)?;
         let removals = plan.gone.values().filter(|is_folder| !**is_folder).count();
-        self.check_removals(source.has_data(), removals)?;
+        self.check_removals(source.has_data_in(""), removals)?;
         let say_removals = |report: &mut Report| {
             for inside in plan.gone.keys() {
                 report.step("remove", &to.join(inside).display().to_string(), "not in the source");
