@@ -260,7 +260,7 @@ impl ManifestStore<'_> {
         PoolError::UnderReplicated { name, have, want, why }
     }
 
-    /// Writes copies of all manifests, durable but for their names. A node that has no room is
+    /// Writes copies of all manifests, durable but for their names. A node that cannot take one is
     /// passed over; as a manifest names its copies, all of them are then written again.
     fn write_copies(&self, steps: &mut [Step<'_>]) -> Result<()> {
         let mut todo: Vec<usize> = (0..steps.len()).collect();
@@ -271,19 +271,20 @@ impl ManifestStore<'_> {
                 step.manifest.copies = step.holders.iter().map(id).collect();
             }
             let ends = self.write_round(&todo, steps)?;
-            let mut no_space = BTreeMap::new();
+            let mut refused = BTreeMap::new();
             for (of, at, end) in ends {
                 match end {
                     Ok(()) => {}
-                    Err(PoolError::Store(error)) if error.is_full() => {
+                    // It has no name yet: another home may have room, or a better disk.
+                    Err(PoolError::Store(error)) => {
                         steps[of].without.push(at);
-                        no_space.insert(of, error);
+                        refused.insert(of, error);
                     }
                     Err(error) => steps[of].fail(error),
                 }
             }
             todo.clear();
-            for (of, error) in no_space {
+            for (of, error) in refused {
                 let step = &mut steps[of];
                 // With what did fit on those that are full.
                 self.remove_parts(step);

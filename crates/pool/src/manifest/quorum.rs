@@ -597,11 +597,26 @@ impl ManifestStore<'_> {
         // Those first that it names itself.
         let mut here = here;
         here.sort_by_key(|at| !newest.copies.contains(&self.map.nodes[*at].config.id));
-        let to = here.into_iter().filter(|at| !found.copies.contains(at)).take(lacking).collect();
-        let written = self.map.in_parallel(to, |_, at: usize| {
-            self.put_manifest(at, &newest, &bytes, &found.expected)?;
-            Ok::<_, PoolError>(at)
-        })?;
+        let mut to: Vec<usize> = here.into_iter().filter(|at| !found.copies.contains(at)).collect();
+        let (mut written, mut failed) = (Vec::new(), None);
+        while written.len() < lacking && !to.is_empty() {
+            let rest = to.split_off(to.len().min(lacking - written.len()));
+            let put = |_, at| {
+                Ok::<_, PoolError>((at, self.put_manifest(at, &newest, &bytes, &found.expected)))
+            };
+            for (at, end) in self.map.in_parallel(to, put)? {
+                match end {
+                    Ok(()) => written.push(at),
+                    // Its disk takes nothing: another home may.
+                    Err(error @ PoolError::Store(_)) => failed = Some(error),
+                    Err(error) => return Err(error),
+                }
+            }
+            to = rest;
+        }
+        if let Some(error) = failed.filter(|_| written.len() < lacking) {
+            return Err(error);
+        }
         found.stale.retain(|at| !written.contains(at));
         found.copies.extend(written);
         found.stable = true;

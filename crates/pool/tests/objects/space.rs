@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, io::ErrorKind};
 use kiln_pool::layout::place;
 use kiln_pool::{
     Key, NodeConfig, NodeState, PutReport, PutRequest, RebalanceReport, RebalanceRequest,
+    ScrubRequest,
 };
 use kiln_store::{MemoryBackend, Operation};
 use kiln_stripe::{PoolError, Result, StreamSource};
@@ -86,6 +87,27 @@ pub fn a_full_node_is_passed_over() {
         world.disks[full].faulty.heal();
         repair(&world);
         all_are_read(&world, &after);
+    }
+}
+
+/// Nor does a disk that fails writes hinder small objects, which have other homes; and what such a
+/// disk could not be given is no loss.
+#[test]
+fn a_disk_that_fails_writes_is_passed_over_by_manifests() {
+    for bad in 0..6 {
+        let world = World::new("rs:2+1", 6);
+        let faulty = &world.disks[bad].faulty;
+        let fail = |operation| Fault::new(FaultAction::Fail(ErrorKind::Other)).on(operation);
+        faulty.inject(fail(Operation::Rename).always());
+        // Some end halfway: a reader gives them to another home.
+        let halves: Vec<String> = (0..8).map(|at| format!("h{at}")).collect();
+        halves.iter().for_each(|name| drop(put(&world, name, &data(50, 1))));
+        faulty.inject(fail(Operation::Create).always());
+        halves.iter().for_each(|name| assert!(world.get(name).unwrap() == data(50, 1), "{name}"));
+        (0..8).for_each(|at| drop(put(&world, &format!("s{at}"), &data(50, at)).unwrap()));
+        let req = ScrubRequest { now_ms: 3_000, ..ScrubRequest::default() };
+        let report = world.scrub(&world.index(), &req);
+        assert_eq!(report.unreadable, 0, "{bad} {report:#?}");
     }
 }
 
