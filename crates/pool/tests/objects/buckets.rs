@@ -37,7 +37,6 @@ hold! {
     everyday::an_overwrite_replaces_and_leaves_nothing_behind,
     everyday::replacing_must_be_asked_for,
     everyday::a_put_goes_on_with_few_nodes_away_and_refuses_with_more,
-    everyday::a_node_that_was_away_cannot_bring_old_versions_back,
     everyday::an_empty_mount_point_is_no_node_and_a_strange_disk_is_refused,
     everyday::two_writers_of_one_name_leave_one_whole_object,
     found::a_new_disk_does_not_testify_that_there_is_no_object,
