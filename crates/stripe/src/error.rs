@@ -189,7 +189,7 @@ pub enum PoolError {
     #[error(transparent)]
     Code(#[from] CodeError),
     /// The local index failed; it can be deleted at any time.
-    #[error("the local index failed: {what}; delete its file, the next command rebuilds it")]
+    #[error("the local index failed: {what}; if not for want of room or rights, delete its file")]
     Index {
         /// Message of the database.
         what: String,
