@@ -56,7 +56,7 @@ scenarios! {
         refused_peers_are_logged_with_their_address_and_not_too_often
         a_second_coordinator_is_refused_with_the_first_ones_address
         whoever_waits_for_a_lock_is_told_so_and_not_for_ever;
-    at_once: copies_into_one_folder_at_once_keep_all_that_is_recorded;
+    at_once: clients_at_once_undo_nothing_of_each_other;
     disk:
         full_disk
         read_only_disk
