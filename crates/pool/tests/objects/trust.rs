@@ -441,51 +441,6 @@ pub fn an_object_without_a_manifest_is_made_again() {
     assert!(report.clean && report.quarantined == 0, "{report:#?}");
 }
 
-/// T4: what nodes had that are gone for good is made up for: then any m others may be lost.
-#[test]
-pub fn nothing_to_repair_means_that_m_further_losses_are_survived() {
-    for (code, nodes) in [("rs:2+1", 5), ("clay:3+2", 8), ("rep:3", 6)] {
-        let m = World::new(code, nodes).config.policy.manifest_copies - 1;
-        for first in 0..nodes {
-            let mut world = World::new(code, nodes);
-            let objects: Vec<(String, Vec<u8>)> = (0..6)
-                .map(|at| (format!("o{at}"), data([40, 3_000, 9_000][at % 3], at as u64)))
-                .collect();
-            objects.iter().for_each(|(name, bytes)| drop(world.put(name, bytes).unwrap()));
-            world.remove("o0").unwrap();
-            world.away.insert(first);
-            world.set_state(&[first], NodeState::Out);
-            repair(&world, true);
-            let again = repair(&world, true);
-            assert_eq!((again.damaged, again.waiting), (0, 0), "{again:#?}");
-            let pool = world.pool();
-            assert!(pool.config().is_settled(), "{code} without {first}: {:?}", pool.config().past);
-            assert_eq!(status(&world).whole, 5, "{code}");
-            let others: Vec<usize> = (0..nodes).filter(|at| *at != first).collect();
-            let sets: Vec<BTreeSet<usize>> = match m {
-                1 => others.iter().map(|at| BTreeSet::from([*at])).collect(),
-                _ => pairs(nodes).filter(|pair| !pair.contains(&first)).collect(),
-            };
-            for lost in sets {
-                world.away = lost.clone();
-                world.away.insert(first);
-                for (name, bytes) in &objects[1..] {
-                    let read = world.get(name);
-                    let read = read.unwrap_or_else(|e| panic!("{code} {first} {lost:?}: {e}"));
-                    assert!(read == *bytes, "{code}: {name} without {first}, {lost:?}");
-                }
-                assert!(matches!(world.get("o0"), Err(PoolError::NoObject { .. })));
-            }
-            // It comes back, with what it had.
-            world.away.clear();
-            world.set_state(&[first], NodeState::In);
-            repair(&world, false);
-            assert!(world.pool().config().is_settled());
-            assert!(scrub_at(&world, 9_000).unreadable == 0);
-        }
-    }
-}
-
 #[test]
 pub fn what_is_lost_with_a_node_is_named_before_it_is_given_up() {
     let mut world = World::new("rs:2+1", 4);
