@@ -11,8 +11,6 @@ pub fn python(words: &[&str]) -> String {
     let program = std::env::var_os("KILN_PROGRAM");
     let program = program.unwrap_or_else(|| env!("CARGO_BIN_EXE_kiln").into());
     command.arg("-B").arg(folder).args(words).env("KILN_PROGRAM", program);
-    // The reads must not depend on how busy the machine is.
-    command.env("KILN_HEDGE", "off");
     let output = command.output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
