@@ -230,11 +230,20 @@ def reads(pool):
     with open(pool.at / f"all/f{sizes[-1]}", "rb") as file, pool.away([1, 2]):
         want = (pool.folder / f"f{sizes[-1]}").read_bytes()
         check(file.read() == want, "read while nodes go")
-    # Too many: a part is not taken for the whole.
+    # Too many: a part is not taken for the whole, nor what cannot be read for nothing.
+    os.chmod(pool.at / "all", 0o751)
+    folder = os.open(pool.at, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
     with pool.away([0, 1, 2, 3, 4]):
         pool.again()
         fails(errno.EIO, os.listdir, pool.at)
         fails(errno.EIO, os.stat, pool.at / "none")
+        pool.unmount()
+        ended = subprocess.run([pool.program, "mount", pool.at, "all"], cwd=pool.folder, timeout=60,
+                               capture_output=True, text=True, check=False)
+        check(ended.returncode == 4, f"mount all: {ended.returncode} {ended.stderr}")
+        pool.mount()
     pool.again()
     check(os.listdir(pool.at) == ["all"], "nodes are back, and files are not")
     pool.again("--read-only", "all")

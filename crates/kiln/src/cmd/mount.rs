@@ -82,10 +82,9 @@ impl Mount {
             lists: Default::default(),
             handles: Default::default(),
         };
-        let none = || PoolError::NoObject { name: format!("{root}/") };
-        match mounted.look_for(root).map_err(|_| none())? {
+        match mounted.look_for(root).map_err(|refusal| failed(&self.dir, refusal.into()))? {
             Some(node) if node.kind == Kind::Folder => self.serve(Arc::new(mounted), setup),
-            _ => Err(none().into()),
+            _ => Err(PoolError::NoObject { name: format!("{root}/") }.into()),
         }
     }
 

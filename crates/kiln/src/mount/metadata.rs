@@ -34,8 +34,11 @@ pub struct Metadata {
 }
 
 impl Mount {
-    /// Returns the record of a name.
+    /// Returns the record of a name. The pool itself has none, and is there whatever is lost.
     pub fn entry(&self, name: &str) -> Result<Option<Entry>> {
+        if name.is_empty() {
+            return Ok(None);
+        }
         let (folder, word) = split(name);
         let pending = self.metadata.pending.lock().get(folder).and_then(|c| c.get(word).cloned());
         match pending {

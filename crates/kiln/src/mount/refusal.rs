@@ -43,6 +43,12 @@ impl From<io::Error> for Refusal {
     }
 }
 
+impl From<Refusal> for io::Error {
+    fn from(Refusal(code): Refusal) -> io::Error {
+        io::Error::from_raw_os_error(code.code())
+    }
+}
+
 fn code(error: &io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EIO, Errno::from_i32)
 }
