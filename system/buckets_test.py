@@ -335,9 +335,15 @@ def sweep(rig):
     upload = client.create_multipart_upload(Bucket="kills", Key="open")["UploadId"]
     part = {"Bucket": "kills", "Key": "open", "UploadId": upload, "PartNumber": 1}
     etag = client.upload_part(**part, Body=b"x" * 100_000)["ETag"]
+    # One that is open when its bucket goes.
+    client.create_bucket(Bucket="gone")
+    left = client.create_multipart_upload(Bucket="gone", Key="left")["UploadId"]
+    client.upload_part(Bucket="gone", Key="left", UploadId=left, PartNumber=1, Body=b"y" * 100_000)
+    client.delete_bucket(Bucket="gone")
     rig.end()
     names = lambda: set(rig.kiln("ls", ".s3/d/").split())
     before = names()
+    assert any("/left/" in name for name in before)
     assert json.loads(rig.kiln("s3", "sweep", "--json")) == {"expired": 0, "removed": 0}
     assert names() == before
     words = ["faketime", "-f", "+2d", str(rig.program), "-q", "s3", "sweep", "--json"]
@@ -345,6 +351,7 @@ def sweep(rig):
                           stdout=subprocess.PIPE)
     removed = json.loads(done.stdout)["removed"]
     assert removed >= len(before - names()), removed
+    assert not any("/left/" in name for name in names())
     rig.start()
     client = rig.client()
     parts = {"Parts": [{"PartNumber": 1, "ETag": etag}]}

@@ -175,6 +175,8 @@ impl Gate {
                 });
             }
             if let Written::Done(_) = self.remove(&object, mark)? {
+                // No client can end its uploads any more; a sweep takes their parts.
+                self.discard(&self.names(&names::uploads(&marked.id)).unwrap_or_default());
                 return Ok(());
             }
         }
