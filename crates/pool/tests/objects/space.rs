@@ -161,8 +161,8 @@ pub fn an_interrupted_rebalance_goes_on() {
     join(&mut world, 2.0);
     let misplaced = rebalance(&world, true).shards_misplaced;
     for operation in [Operation::Write, Operation::Sync, Operation::Rename, Operation::Create] {
-        // Shards that move together are synced once.
-        let after = if operation == Operation::Sync { 1 } else { 3 };
+        // Shards that move together are synced once, and first; of manifests others have copies.
+        let after = if operation == Operation::Sync { 0 } else { 3 };
         let fault = Fault::new(FaultAction::Fail(ErrorKind::Other)).on(operation).after(after);
         let fault = fault.always();
         world.disks[7].faulty.inject(fault);
