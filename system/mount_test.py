@@ -235,6 +235,8 @@ def reads(pool):
     folder = os.open(pool.at, os.O_RDONLY)
     os.fsync(folder)
     os.close(folder)
+    # The index knows of it, too.
+    check(os.listdir(pool.at) == ["all"], "other files")
     with pool.away([0, 1, 2, 3, 4]):
         pool.again()
         fails(errno.EIO, os.listdir, pool.at)
