@@ -566,7 +566,7 @@ def main():
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     if os.geteuid() == 0 and "MOUNTS_OF_OWN" not in os.environ:
-        # What begins a network namespace meanwhile, as other tests do, would keep these mounts.
+        # Network namespaces that other tests begin meanwhile would keep these mounts.
         os.execvpe("unshare", ["unshare", "--mount", sys.executable, *sys.orig_argv[1:]],
                    os.environ | {"MOUNTS_OF_OWN": "1"})
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):

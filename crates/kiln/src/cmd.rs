@@ -19,6 +19,14 @@ macro_rules! commands {
                     $($name::$row(command) => command.run(setup),)*
                 }
             }
+
+            /// The name of its row.
+            #[allow(dead_code)] // only that of whole programs is asked
+            fn row(&self) -> &'static str {
+                match self {
+                    $($name::$row(_) => stringify!($row),)*
+                }
+            }
         }
     };
 }
@@ -150,14 +158,10 @@ impl Command {
             | Command::Nbd(_)
             | Command::Serve(_)
             | Command::Status(_) => "",
-            _ => {
-                // A row shows itself by its name and its arguments.
-                let row = format!("interrupted {self:?}");
-                match help_part(row.split('(').next().unwrap_or_default()) {
-                    "" => "nothing was changed",
-                    words => words,
-                }
-            }
+            _ => match help_part(&format!("interrupted {}", self.row())) {
+                "" => "nothing was changed",
+                words => words,
+            },
         }
     }
 }

@@ -94,7 +94,7 @@ impl Encode {
         let shown = fields! {
             #[serde(flatten)]
             report: &report,
-            // What of a folder is not in it.
+            // Entries of a folder that are not in it.
             left_out: left_out,
         };
         setup.tell("encode", &shown, context! {})

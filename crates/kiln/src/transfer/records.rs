@@ -23,8 +23,11 @@ pub type Entries = BTreeMap<String, Changes>;
 /// Times that a change is made anew because another client was faster.
 const TRIES: u64 = 20;
 
-/// Loads the record of a name.
+/// Loads the record of a name. The pool itself has none.
 pub fn entry_of(pool: &Pool, name: &str, settings: &Settings<'_>) -> Result<Option<Entry>> {
+    if name.is_empty() {
+        return Ok(None);
+    }
     let (folder, word) = split(name);
     let known = Attributes::load(pool, &attributes_in(folder), settings)?;
     Ok(known.and_then(|mut known| known.entries.remove(word)))

@@ -286,7 +286,7 @@ impl ManifestStore<'_> {
             todo.clear();
             for (of, error) in refused {
                 let step = &mut steps[of];
-                // With what did fit on those that are full.
+                // With what did fit on those that refused.
                 self.remove_parts(step);
                 // Others come in their place, which were not asked whether they are still there.
                 let homes = self.map.config.homes_now(&step.change.key);

@@ -37,7 +37,7 @@ pub fn priced(mut report: RepairReport, costs: &Costs) -> impl Serialize + use<>
         _ => None,
     };
     if price.is_some() {
-        // What it has as seconds is money.
+        // Its seconds are money here.
         report.reads = None;
     }
     fields! {

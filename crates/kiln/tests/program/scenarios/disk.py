@@ -133,7 +133,7 @@ def a_node_that_became_read_only_is_passed_over(rig, mount):
     del objects["o3"]
     assert any(line.startswith("n01") and "full" in line
                for line in rig.kiln("status").stdout.splitlines())
-    # What it should lose stays there, and is seen.
+    # Files that it should lose stay there, and are seen.
     rig.kiln("scrub --grace 0").exits(1)
     rig.remove("d02")
     (rig / "d02").mkdir()
