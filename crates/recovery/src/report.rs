@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::attempts::{FinalFailure, Repaired};
 use super::{batch::Batch, prices::Price};
 use crate::RecoveryError;
+use kiln_stripe::PoolError;
 
 /// Failures, plans given up, and objects repaired here that a report tells at most.
 const MOST_TOLD: usize = 1000;
@@ -238,8 +239,8 @@ pub(crate) struct RepairOutcome {
     pub rebuilt: u64,
     pub resumed: u64,
     pub given_up: Vec<String>,
-    /// Shards that turned out to be damaged.
-    pub corrupt: Vec<u16>,
+    /// Shards that are known to be damaged now, where a repair learnt of that.
+    pub damaged: Option<Vec<u16>>,
     /// Report of a repair that was computed here.
     pub here: Option<RepairedObject>,
     /// Expected cost of its reads, if it was computed here or would be.
@@ -263,15 +264,23 @@ impl RepairOutcome {
     }
 
     /// It was repaired here, as far as nodes are there for it.
-    pub fn here(done: RepairedObject) -> RepairOutcome {
+    pub fn here(mut done: RepairedObject) -> RepairOutcome {
         let did = done.manifest || !done.rebuilt.is_empty();
+        let (outcome, left) = match done.refused.take() {
+            Some(what) => {
+                let left = std::mem::take(&mut done.left_damaged);
+                (Outcome::Failed(PoolError::Refused { what }.into()), Some(left))
+            }
+            None => (if did { Outcome::Repaired } else { Outcome::Whole }, None),
+        };
         RepairOutcome {
             rebuilt: done.bytes_written,
             resumed: done.resumed_bytes,
             expected: done.expected,
             waits: !done.left.is_empty(),
             here: Some(done),
-            ..if did { Outcome::Repaired } else { Outcome::Whole }.into()
+            damaged: left,
+            ..outcome.into()
         }
     }
 
@@ -303,7 +312,8 @@ impl RepairOutcome {
             resumed: done.resumed,
             price: done.price,
             given_up: done.given_up,
-            corrupt: done.corrupt.iter().map(|chunk| *chunk as u16).collect(),
+            damaged: (!done.corrupt.is_empty())
+                .then(|| done.corrupt.iter().map(|chunk| *chunk as u16).collect()),
             ..outcome.into()
         }
     }

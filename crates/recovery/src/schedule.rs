@@ -468,8 +468,11 @@ impl Scheduler {
                 }
             }
         }
-        if !ended.corrupt.is_empty() {
-            self.corrupt.insert(key, ended.corrupt.clone());
+        if let Some(damaged) = &ended.damaged {
+            // Where nothing was put in place, all that was known is damaged still.
+            let still = matches!((&ended.outcome, &ended.here), (Outcome::Failed(_), None));
+            let known = want.suspects.iter().filter(|one| still && !damaged.contains(one));
+            self.corrupt.insert(key, damaged.iter().chain(known).copied().collect());
         }
         self.report.add(name, ended);
         warning

@@ -39,57 +39,54 @@ impl Repairer<'_> {
         }
     }
 
-    /// Notes that repairs mended what an index knew of objects' damage.
+    /// Notes that repairs healed what an index knew of objects' damage.
     pub fn note_repaired(&self, keys: &[Key], index: &Index) -> Result<()> {
-        self.unmark_damage(keys, index)?;
-        index.set_damage(&keys.iter().map(|key| (*key, Vec::new())).collect::<Vec<_>>())
+        self.note_left(&keys.iter().map(|key| (*key, Vec::new())).collect::<Vec<_>>(), index)
     }
 
-    /// Notes that what an index knew of damage of an object's manifest was mended.
+    /// Notes that what an index knew of damage of an object's manifest was healed.
     pub fn note_renewed(&self, key: &Key, index: &Index) -> Result<()> {
         let mut damage = index.damage_of(key)?;
         damage.retain(|index| *index != THE_MANIFEST);
-        index.set_damage(&[(*key, damage)])
+        self.note_left(&[(*key, damage)], index)
     }
 
-    /// Removes marks of damage that was mended.
-    fn unmark_damage(&self, keys: &[Key], index: &Index) -> Result<()> {
+    /// Notes what damage objects have after repairs: marks of all else that an index knew go.
+    pub fn note_left(&self, left: &[(Key, Vec<u16>)], index: &Index) -> Result<()> {
         let mut names: Vec<String> = Vec::new();
-        for key in keys {
-            let damage = index.damage_of(key)?;
-            if let Some(listed) = index.by_key(key)?.filter(|_| !damage.is_empty()) {
+        for (key, left) in left {
+            let mut healed = index.damage_of(key)?;
+            healed.retain(|one| !left.contains(one));
+            if let Some(listed) = index.by_key(key)?.filter(|_| !healed.is_empty()) {
                 let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
                 let name = |index| NodeFile::Damaged { key: *key, run, index }.name();
-                names.extend(damage.into_iter().map(name));
+                names.extend(healed.into_iter().map(name));
             }
         }
-        if names.is_empty() {
-            return Ok(());
-        }
         let names: Vec<&str> = names.iter().map(|name| &name[..]).collect();
-        let _ = self.map.in_parallel(self.map.present().collect(), |_, (_, disk)| {
-            Ok::<_, std::convert::Infallible>(disk.remove_all(&names))
-        });
-        Ok(())
+        if !names.is_empty() {
+            let _ = self.map.in_parallel(self.map.present().collect(), |_, (_, disk)| {
+                Ok::<_, std::convert::Infallible>(disk.remove_all(&names))
+            });
+        }
+        index.set_damage(left)
     }
 
-    /// Marks damage that a repair found; none: what was marked is mended.
+    /// Marks damage of objects that repairs found, and notes it; none: what was known is healed.
     pub fn note_damage(
         &self,
-        key: &Key,
+        found: &[(Key, Vec<u16>)],
         index: &Index,
-        damage: &[u16],
         settings: &Settings<'_>,
     ) -> Result<()> {
-        if damage.is_empty() {
-            return self.unmark_damage(&[*key], index);
+        for (key, damage) in found {
+            if let Some(listed) = index.by_key(key)?.filter(|_| !damage.is_empty()) {
+                let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
+                let keys = (key, &Key::of_shards(&listed.name)?);
+                self.mark_damage(keys, &run, &listed.nodes, damage, settings);
+            }
         }
-        if let Some(listed) = index.by_key(key)? {
-            let run = kiln_stripe::names::unhex(&listed.run).unwrap_or_default();
-            let keys = (key, &Key::of_shards(&listed.name)?);
-            self.mark_damage(keys, &run, &listed.nodes, damage, settings);
-        }
-        Ok(())
+        self.note_left(found, index)
     }
 
     /// Has an index know what marks tell of objects as they are now.

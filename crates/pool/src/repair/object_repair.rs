@@ -6,11 +6,12 @@ use kiln_stripe::rebuild::{Rebuilt, rebuild_shards};
 use kiln_stripe::{Depth, PoolError, Quiet, ReadsReport, Result, Settings};
 use serde::Serialize;
 
+use crate::index::{THE_MANIFEST, suspected};
 use crate::manifest::commit::{Change, StagedShard, places};
 use crate::{
-    Key, Manifest, NodeFile, data::capacity::WithRoom, data::shards::ObjectShards,
-    index::suspected, layout::Body, manifest::quorum::Found, map::presence::Asked,
-    repair::health::Health, repair::repairer::Repairer,
+    Key, Manifest, NodeFile, data::capacity::WithRoom, data::shards::ObjectShards, layout::Body,
+    manifest::quorum::Found, map::presence::Asked, repair::health::Health,
+    repair::repairer::Repairer,
 };
 
 /// Rounds of a repair that keeps finding new damage in its helpers.
@@ -52,6 +53,12 @@ pub struct RepairedObject {
     /// Expected cost of its reads, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected: Option<ExpectedReads>,
+    /// Shards have no place: why. All else is done.
+    #[serde(skip)]
+    pub refused: Option<String>,
+    /// Damage that was known before and is left then.
+    #[serde(skip)]
+    pub left_damaged: Vec<u16>,
 }
 
 /// Expected cost of reads on [`Settings::devices`]: seconds, or what is paid.
@@ -141,8 +148,7 @@ impl Repairer<'_> {
     /// was read back from its node. A shard that moves is removed from its old node only after
     /// that. An interrupted repair goes on where its parts end.
     /// Errors: [`PoolError::StripeLost`] and [`PoolError::NotRecoverable`] when too much is lost,
-    /// [`PoolError::Refused`] when there is no domain for a shard, [`PoolError::Mismatch`]; store
-    /// errors. Nothing is then replaced.
+    /// [`PoolError::Mismatch`]; store errors. Nothing is then replaced.
     pub fn repair(
         &self,
         name: &str,
@@ -181,12 +187,21 @@ impl Repairer<'_> {
                     self.rebuild(object, &work, &suspects, &mut repaired, settings)
                 }
             };
+            let in_force = rebuilt.is_ok() && repaired.refused.is_none();
+            let in_force = in_force || self.is_in_force(&key, &manifest)?;
             suspects = match rebuilt {
-                Ok(suspects) => suspects,
-                Err(error) if self.is_in_force(&key, &manifest)? => return Err(error),
+                Ok(_) if in_force && repaired.refused.is_some() => {
+                    let RepairedObject { rebuilt, left_damaged, .. } = &mut repaired;
+                    let done = |at| rebuilt.iter().any(|(done, _)| usize::from(*done) == at);
+                    left_damaged.extend(&req.suspects);
+                    left_damaged.retain(|one| *one != THE_MANIFEST && !done(suspected(*one).0));
+                    return Ok(repaired);
+                }
+                Ok(suspects) if in_force => suspects,
+                Err(error) if in_force => return Err(error),
                 // It was replaced or removed, and its shards went while they were looked at.
-                Err(_) => {
-                    repaired.rebuilt.clear();
+                _ => {
+                    (repaired.refused, repaired.rebuilt) = (None, Vec::new());
                     Vec::new()
                 }
             };
@@ -273,8 +288,10 @@ impl Repairer<'_> {
             // and nothing that would make room for the shards could be changed in the end.
             if *renew {
                 self.renew(key, manifest, now_ms, settings)?;
+                repaired.manifest = true;
             }
-            return Err(PoolError::Refused { what: refused.clone() });
+            repaired.refused = Some(refused.clone());
+            return Ok(Vec::new());
         }
         let bad = self.write_parts(shards, &targets, &wrong_of(suspects), repaired, settings)?;
         let (name, run) = (&manifest.name[..], manifest.run);
@@ -287,10 +304,8 @@ impl Repairer<'_> {
             let node = self.map.nodes[target.node].config.id.clone();
             repaired.rebuilt.push((target.index as u16, node));
         }
-        match refused {
-            Some(what) if bad.is_empty() => Err(PoolError::Refused { what }),
-            _ => Ok(bad),
-        }
+        // Shards that have no place are found to lack one at the next look.
+        Ok(bad)
     }
 
     /// Makes verified parts the shards of their object. `false`: the object was replaced or

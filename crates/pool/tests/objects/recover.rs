@@ -48,6 +48,11 @@ pub fn recover(
     for ((key, name), end) in names.iter().zip(repairer.repair_all(&due, settings)) {
         match end {
             Ok(healed) => {
+                if let Some(what) = healed.refused {
+                    repairer.note_left(&[(*key, healed.left_damaged)], index)?;
+                    report.failed.push((name.clone(), what));
+                    continue;
+                }
                 repairer.note_repaired(&[*key], index)?;
                 report.repaired += u64::from(healed.manifest || !healed.rebuilt.is_empty());
                 report.waiting += u64::from(!healed.left.is_empty());

@@ -209,14 +209,26 @@ pub fn manifests_find_their_homes_where_shards_find_none() {
     all_are_read(&world, &objects);
 }
 
-/// Of two lost shards one has a place: it is rebuilt, and what is left is said.
+/// Of two lost shards one has a place: it is rebuilt, and what is left is said. Manifests that a
+/// scrub found corrupt are whole then, and the map is settled: a node that is back can take part.
 #[test]
 pub fn what_has_a_place_is_rebuilt() {
     let mut world = World::new("rs:3+2", 6);
     let objects = objects(&world, 12);
+    for file in world.files(0).iter().filter(|file| file.ends_with(".manifest")) {
+        let mut bytes = world.disks[0].memory.bytes(file).unwrap();
+        let at = bytes.len() / 2;
+        bytes[at] ^= 1;
+        world.disks[0].memory.put(file, bytes);
+    }
+    let found = world.scrub(&world.index(), &ScrubRequest { now_ms: 1_500, ..Default::default() });
+    assert!(found.under_replicated > 0, "{found:#?}");
     world.set_state(&[1, 4], NodeState::Out);
     let report = recover(&world.pool(), &world.index(), (2_000, true), &settings()).unwrap();
     assert_eq!(report.failed_count, 8, "{report:#?}");
+    assert!(report.settled.is_some(), "{report:#?}");
+    let marks = (0..6).flat_map(|node| world.files(node)).find(|file| file.ends_with(".damaged"));
+    assert_eq!(marks, None);
     all_are_read(&world, &objects);
     let shards = |node: &usize| world.files(*node).iter().filter(|f| f.ends_with(".kiln")).count();
     assert_eq!([0, 2, 3, 5].iter().map(shards).sum::<usize>(), 8 * 4, "one of two has a place");

@@ -329,10 +329,7 @@ impl Shared<'_> {
         let damage = self.scheduler().finish();
         if !damage.is_empty() && recovery.options.on_demand.is_none() {
             let index = (recovery.index)(&pool)?;
-            for (key, found) in &damage {
-                pool.repairer().note_damage(key, &index, found, &recovery.settings)?;
-            }
-            index.set_damage(&damage)?;
+            pool.repairer().note_damage(&damage, &index, &recovery.settings)?;
         }
         Ok(())
     }

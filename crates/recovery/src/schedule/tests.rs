@@ -199,16 +199,16 @@ fn a_survey_that_failed_half_way_loses_nothing() {
 }
 
 #[test]
-fn damage_that_was_known_is_healed_or_replaced_by_what_repairs_found() {
+fn damage_that_was_known_is_healed_or_is_known_still() {
     let mut scheduler = scheduler(|_| ());
     assert!(survey(&mut scheduler, at(0), &[("A", 0), ("B", 1), ("c", 2)]).is_none());
     let (a, b) = (scheduler.take().unwrap(), scheduler.take().unwrap());
     scheduler.ended(at(0), a, &Outcome::Repaired.into(), false);
-    scheduler.ended(at(0), b, &RepairOutcome { corrupt: vec![2], ..failed() }, false);
+    scheduler.ended(at(0), b, &RepairOutcome { damaged: Some(vec![2]), ..failed() }, false);
     let key = |name: &str| Key::of(name).unwrap();
     let c = scheduler.take().unwrap();
     scheduler.ended(at(0), c, &Outcome::Whole.into(), false);
-    assert_eq!(scheduler.finish(), [(key("A"), Vec::new()), (key("B"), vec![2])]);
+    assert_eq!(scheduler.finish(), [(key("A"), Vec::new()), (key("B"), vec![2, 4])]);
     assert!(scheduler.finish().is_empty());
 }
 

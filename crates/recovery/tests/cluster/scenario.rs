@@ -229,16 +229,13 @@ impl Scenario {
         }
         let mut lost = Vec::new();
         scenario.scheduled_faults.retain(|fault| match fault.what {
-            What::Misdirect { host } => {
+            What::Lose { host } | What::Misdirect { host } if scenario.hurt.contains(&host) => {
                 lost.push(host);
                 true
             }
-            What::Rot { .. } | What::Lie { .. } => false,
-            What::Lose { host } if scenario.hurt.contains(&host) => {
-                lost.push(host);
-                true
+            What::Rot { .. } | What::Lie { .. } | What::Lose { .. } | What::Misdirect { .. } => {
+                false
             }
-            What::Lose { .. } => false,
             _ => true,
         });
         scenario.hurt = lost;

@@ -6,7 +6,7 @@ use std::{ops::Range, time::Duration};
 
 use kiln_plan::Plan;
 use kiln_pool::repair::{Looked, MissingShards, Needs, RebuiltShards};
-use kiln_pool::{Key, Pool, PoolConfig, RepairRequest};
+use kiln_pool::{Pool, PoolConfig, RepairRequest};
 use kiln_stripe::{PoolError, Result};
 
 use super::{Shared, locked};
@@ -168,13 +168,14 @@ impl Shared<'_> {
         for (at, ended) in at.into_iter().zip(self.central_each(pool, &due)) {
             let want = &jobs[at].want;
             let repaired = ended.here.is_some() && !want.suspects.is_empty();
-            let key = want.damaged.as_ref().filter(|_| repaired).map(|damaged| damaged.key);
-            known.extend(key.map(|key| (at, key)));
+            if let Some(damaged) = want.damaged.as_ref().filter(|_| repaired) {
+                known.push((at, (damaged.key, ended.damaged.clone().unwrap_or_default())));
+            }
             outcomes[at] = ended;
         }
-        let (at, keys): (Vec<usize>, Vec<Key>) = known.into_iter().unzip();
-        if let (false, Some(index)) = (keys.is_empty(), &*locked(&self.index))
-            && let Err(error) = pool.repairer().note_repaired(&keys, index)
+        let (at, left): (Vec<usize>, Vec<_>) = known.into_iter().unzip();
+        if let (false, Some(index)) = (left.is_empty(), &*locked(&self.index))
+            && let Err(error) = pool.repairer().note_left(&left, index)
         {
             let failed = || PoolError::Refused { what: error.to_string() };
             at.into_iter().for_each(|at| outcomes[at] = RepairOutcome::failed(failed()));
