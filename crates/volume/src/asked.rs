@@ -3,8 +3,7 @@
 
 use std::fmt;
 
-use kiln_pool::GetRequest;
-use kiln_stripe::{PoolError, Silent, StreamSource};
+use kiln_stripe::PoolError;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::{check_growth, check_snapshot, removable, there_is};
@@ -49,7 +48,7 @@ impl LiveChange<'_> {
         match *self {
             LiveChange::Snapshot(snapshot) => found.has_snapshot(snapshot),
             LiveChange::RemoveSnapshot(snapshot) => !found.has_snapshot(snapshot),
-            LiveChange::Grow(size) => found.size == size,
+            LiveChange::Grow(size) => found.size >= size,
         }
     }
 }
@@ -112,24 +111,44 @@ fn place_of(id: &str) -> String {
     format!("{DATA}/{id}/request")
 }
 
-fn read(rim: &Rim, place: &str) -> Result<Option<LiveRequest>> {
-    let mut text = Vec::new();
-    let settings = rim.settings(&Silent);
-    let req = GetRequest { name: place, range: Some(0..MOST) };
-    match rim.pool().get(&req, &mut text, &settings) {
+/// Returns the identity of what is there, and the request in it; an unreadable object has none.
+fn read(rim: &Rim, place: &str) -> Result<Option<([u8; 16], Option<LiveRequest>)>> {
+    let (run, text) = match rim.read(place, MOST) {
         Err(PoolError::NoObject { .. }) => return Ok(None),
         got => got?,
     };
-    // An unreadable object is no request.
     let found = toml::from_str(&String::from_utf8_lossy(&text)).ok();
-    Ok(found.filter(|request: &LiveRequest| request.change().is_some()))
+    Ok(Some((run, found.filter(|request: &LiveRequest| request.change().is_some()))))
 }
 
-fn write(rim: &Rim, place: &str, request: &LiveRequest) -> Result<()> {
+/// Puts a request over what was read; gives its identity, `None` where another one is there.
+fn write(
+    rim: &Rim,
+    place: &str,
+    over: Option<[u8; 16]>,
+    request: &LiveRequest,
+) -> Result<Option<[u8; 16]>> {
     let wrong = |error: toml::ser::Error| VolumeError::Usage { what: error.to_string() };
-    let text = toml::to_string(request).map_err(wrong)?;
-    let source = || StreamSource::new(text.as_bytes()).with_size(text.len() as u64);
-    Ok(rim.put(place, source)?)
+    Ok(rim.replace(place, over, &toml::to_string(request).map_err(wrong)?)?)
+}
+
+/// Asks for a change, unless another client waits for one; gives the request's identity.
+fn begin(rim: &Rim, place: &str, name: &str, request: &LiveRequest) -> Result<[u8; 16]> {
+    loop {
+        let seen = read(rim, place)?;
+        // One that was refused is still to be read by who asked.
+        if let Some((_, Some(other))) = &seen
+            && let Some(wanted) = other.change()
+            && request.asked_ms.saturating_sub(other.asked_ms) < STALE_MS
+        {
+            let what =
+                format!("volume {name:?}: another client asks for a {wanted} now; try again");
+            return Err(VolumeError::Usage { what });
+        }
+        if let Some(run) = write(rim, place, seen.map(|(run, _)| run), request)? {
+            return Ok(run);
+        }
+    }
 }
 
 impl Volume {
@@ -147,33 +166,28 @@ impl Volume {
         if change.is_done(&found) {
             return Ok(());
         }
-        let (place, now_ms) = (place_of(&found.id), rim.now_ms());
-        if let Some(other) = read(rim, &place)?
-            && let Some(wanted) = other.change()
-            && other.refused.is_empty()
-            && now_ms.saturating_sub(other.asked_ms) < STALE_MS
-        {
-            let what =
-                format!("volume {name:?}: another client asks for a {wanted} now; try again");
-            return Err(VolumeError::Usage { what });
-        }
-        write(rim, &place, &LiveRequest::new(change, now_ms))?;
+        let (place, request) = (place_of(&found.id), LiveRequest::new(change, rim.now_ms()));
+        let run = begin(rim, &place, name, &request)?;
         loop {
-            if !wait() {
-                rim.remove(&place)?;
-                let writer = found.writer;
-                let what = format!("volume {name:?}: {writer} did not answer; nothing was changed");
-                return Err(VolumeError::Usage { what });
+            let waits = wait();
+            if !waits {
+                rim.remove_over(&place, run)?;
             }
             if change.is_done(&look_up(rim, name)?.descriptor) {
                 // Who has done it removes the request, too.
-                return Ok(rim.remove(&place)?);
+                return Ok(rim.remove_over(&place, run)?);
             }
-            if let Some(refused) = read(rim, &place)?.map(|request| request.refused)
-                && !refused.is_empty()
-            {
-                rim.remove(&place)?;
-                return Err(VolumeError::Usage { what: refused });
+            if let Some((at, Some(mut answer))) = read(rim, &place)? {
+                let refused = std::mem::take(&mut answer.refused);
+                if answer == request && !refused.is_empty() {
+                    rim.remove_over(&place, at)?;
+                    return Err(VolumeError::Usage { what: refused });
+                }
+            }
+            if !waits {
+                let writer = found.writer;
+                let what = format!("volume {name:?}: {writer} did not answer; nothing was changed");
+                return Err(VolumeError::Usage { what });
             }
         }
     }
@@ -182,10 +196,12 @@ impl Volume {
     /// Errors: the pool cannot be read. The client gets the error of a change that cannot be done.
     pub fn answer(&self) -> Result<Worked> {
         let place = place_of(&lock(&self.held).descriptor.id);
-        let Some(request) = read(&self.rim, &place)? else { return Ok(Worked::Nothing) };
+        let Some((run, Some(request))) = read(&self.rim, &place)? else {
+            return Ok(Worked::Nothing);
+        };
         let Some(change) = request.change() else { return Ok(Worked::Nothing) };
         if self.rim.now_ms().saturating_sub(request.asked_ms) > STALE_MS {
-            self.rim.remove(&place)?;
+            self.rim.remove_over(&place, run)?;
             return Ok(Worked::Nothing);
         }
         if !request.refused.is_empty() {
@@ -197,10 +213,11 @@ impl Volume {
             LiveChange::Grow(size) => self.grow(size),
         };
         match done {
-            Ok(()) => self.rim.remove(&place)?,
+            Ok(()) => self.rim.remove_over(&place, run)?,
             Err(why) => {
                 let refused = why.to_string();
-                write(&self.rim, &place, &LiveRequest { refused, ..request })?;
+                // Where another one is there, who asked does not wait any more.
+                write(&self.rim, &place, Some(run), &LiveRequest { refused, ..request })?;
             }
         }
         Ok(Worked::Checkpoint)

@@ -1,8 +1,8 @@
 //! Descriptions of volumes in the pool, read and replaced.
 
 use crate::{NAMES, Result, Rim, VolumeError, descriptor::Descriptor};
-use kiln_pool::{GetRequest, Key, PutRequest};
-use kiln_stripe::{PoolError, Silent, StreamSource};
+use kiln_pool::Key;
+use kiln_stripe::PoolError;
 
 /// Description of a volume in the pool, and its identity.
 #[derive(Debug)]
@@ -41,20 +41,7 @@ pub(crate) fn name_of(volume: &str) -> Result<String> {
 
 /// Reads the description of a volume.
 pub(crate) fn look_up(rim: &Rim, volume: &str) -> Result<Held> {
-    let object = name_of(volume)?;
-    let settings = rim.settings(&Silent);
-    let found = rim.with(|pool| {
-        loop {
-            let manifest = pool.manifest(&object)?;
-            let mut text = Vec::new();
-            pool.get(&GetRequest { name: &object, range: None }, &mut text, &settings)?;
-            // It may have been replaced between the two.
-            if pool.manifest(&object)?.run == manifest.run {
-                return Ok((manifest.run, text));
-            }
-        }
-    });
-    let (run, text) = match found {
+    let (run, text) = match rim.read(&name_of(volume)?, u64::MAX) {
         Err(PoolError::NoObject { .. }) => {
             return Err(VolumeError::NoVolume { name: volume.to_owned() });
         }
@@ -73,24 +60,6 @@ pub(crate) fn swap(
     over: Option<[u8; 16]>,
     new: &Descriptor,
 ) -> Result<[u8; 16]> {
-    let object = name_of(volume)?;
-    let text = new.to_text()?;
-    let run = rim.id();
-    let put = rim.with(|pool| {
-        let req = PutRequest { name: &object, run, now_ms: rim.now_ms(), replace: true };
-        let mut source = StreamSource::new(text.as_bytes()).with_size(text.len() as u64);
-        pool.writer().put_over(&req, over, &mut source, &rim.settings(&Silent))
-    });
-    match put {
-        Ok(_) => Ok(run),
-        // It may be there all the same: then it is ours.
-        Err(error @ (PoolError::Conflict { .. } | PoolError::UnderReplicated { .. })) => {
-            match look_up(rim, volume) {
-                Ok(held) if held.run == run => Ok(run),
-                Ok(_) => Err(VolumeError::Deposed { name: volume.to_owned() }),
-                Err(_) => Err(error.into()),
-            }
-        }
-        Err(error) => Err(error.into()),
-    }
+    let run = rim.replace(&name_of(volume)?, over, &new.to_text()?)?;
+    run.ok_or_else(|| VolumeError::Deposed { name: volume.to_owned() })
 }

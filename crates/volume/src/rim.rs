@@ -3,9 +3,9 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use kiln_pool::{Pool, PutRequest};
+use kiln_pool::{GetRequest, Pool, PutRequest};
 use kiln_store::StoreError;
-use kiln_stripe::{Buffers, Observer, PoolError, Result, Settings, Silent, Source};
+use kiln_stripe::{Buffers, Observer, PoolError, Result, Settings, Silent, Source, StreamSource};
 
 /// Opens a pool again, after its map has changed or a node has failed.
 pub type Reopen = Box<dyn Fn() -> Result<Pool> + Send + Sync>;
@@ -124,6 +124,49 @@ impl Rim {
         }
     }
 
+    /// Reads an object, of a long one the start: the identity of its data, and that.
+    pub(crate) fn read(&self, name: &str, most: u64) -> Result<([u8; 16], Vec<u8>)> {
+        self.with(|pool| {
+            loop {
+                let (manifest, mut text) = (pool.manifest(name)?, Vec::new());
+                let req = GetRequest { name, range: Some(0..most) };
+                pool.get(&req, &mut text, &self.settings(&Silent))?;
+                // It may have been replaced between the two.
+                if pool.manifest(name)?.run == manifest.run {
+                    return Ok((manifest.run, text));
+                }
+            }
+        })
+    }
+
+    /// Puts a small object over the data that the caller knows (`None`: nothing); gives the
+    /// identity of the new, `None` where it is other data.
+    pub(crate) fn replace(
+        &self,
+        name: &str,
+        over: Option<[u8; 16]>,
+        text: &str,
+    ) -> Result<Option<[u8; 16]>> {
+        let run = self.id();
+        let put = self.with(|pool| {
+            let req = PutRequest { name, run, now_ms: self.now_ms(), replace: true };
+            let mut source = StreamSource::new(text.as_bytes()).with_size(text.len() as u64);
+            pool.writer().put_over(&req, over, &mut source, &self.settings(&Silent))
+        });
+        match put {
+            Ok(_) => Ok(Some(run)),
+            // It may be there all the same: then it is ours.
+            Err(error @ (PoolError::Conflict { .. } | PoolError::UnderReplicated { .. })) => {
+                match self.with(|pool| pool.manifest(name)) {
+                    Ok(found) => Ok((found.run == run).then_some(run)),
+                    Err(PoolError::NoObject { .. }) => Ok(None),
+                    Err(_) => Err(error),
+                }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Puts an object, over whatever has its name; `source` gives its bytes from the start.
     pub(crate) fn put<S: Source>(&self, name: &str, source: impl Fn() -> S) -> Result<()> {
         self.put_with(name, source, &self.settings(&Silent))
@@ -145,17 +188,28 @@ impl Rim {
 
     /// Removes an object, if it is there.
     pub(crate) fn remove(&self, name: &str) -> Result<()> {
-        self.remove_all(&[name])
+        self.remove_each(&[(name, None)])
+    }
+
+    /// Removes an object, if its data is what the caller knows.
+    pub(crate) fn remove_over(&self, name: &str, run: [u8; 16]) -> Result<()> {
+        self.remove_each(&[(name, Some(run))])
     }
 
     /// Removes objects, those that are there; they share locks and syncs.
-    pub(crate) fn remove_all(&self, names: &[&str]) -> Result<()> {
+    pub(crate) fn remove_all(&self, names: &[String]) -> Result<()> {
+        self.remove_each(&names.iter().map(|name| (&name[..], None)).collect::<Vec<_>>())
+    }
+
+    fn remove_each(&self, objects: &[(&str, Option<[u8; 16]>)]) -> Result<()> {
         self.with(|pool| {
-            let objects: Vec<_> = names.iter().map(|name| (*name, self.id(), None)).collect();
+            let objects: Vec<_> =
+                objects.iter().map(|(name, run)| (*name, self.id(), *run)).collect();
             let ends =
                 pool.writer().remove_all(&objects, self.now_ms(), &self.settings(&Silent))?;
-            ends.into_iter().try_for_each(|end| match end {
+            ends.into_iter().zip(&objects).try_for_each(|(end, (.., known))| match end {
                 Err(PoolError::NoObject { .. }) => Ok(()),
+                Err(PoolError::Conflict { .. }) if known.is_some() => Ok(()),
                 end => end,
             })
         })

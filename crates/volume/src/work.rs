@@ -312,7 +312,7 @@ impl Volume {
                 dead.iter().map(|at| state.slots[*at as usize].id).collect()
             };
             let names: Vec<String> = ids.iter().map(SegmentId::name).collect();
-            self.rim.remove_all(&names.iter().map(|name| &name[..]).collect::<Vec<_>>())?;
+            self.rim.remove_all(&names)?;
             ids.iter().for_each(|id| self.forget(id));
             self.count(|so_far| so_far.removed += dead.len() as u64);
             let mut state = lock(&self.state);

@@ -1,7 +1,9 @@
 //! Snapshots and clones, and what else is done with a volume in use.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
+use kiln_pool::{NodeConfig, Pool};
 use kiln_testkit::{Failing, Fuse};
 use kiln_volume::{LiveChange, Op, OpenRequest, Rim, Volume, VolumeError};
 
@@ -97,6 +99,16 @@ fn whoever_wants_a_change_asks_who_uses_the_volume() {
     }
     asked(&rim, &volume, away).unwrap();
     assert!(snapshots(&rim, "v").is_empty());
+    asked(&rim, &volume, LiveChange::Snapshot("old")).unwrap();
+    // A refusal stays for the client that asked.
+    let refused = Volume::ask(&rim, "v", LiveChange::RemoveSnapshot("old"), || {
+        Volume::clone_snapshot(&rim, "v", "old", "clone").unwrap();
+        volume.answer().unwrap();
+        let busy = Volume::ask(&rim, "v", one, || false).unwrap_err();
+        assert!(busy.to_string().contains("another client asks"), "{busy}");
+        true
+    });
+    assert!(refused.unwrap_err().to_string().contains("is a clone of"));
     // Two at once: the second one gets an error that names the first.
     let end = Volume::ask(&rim, "v", LiveChange::Grow(2 * SIZE), || {
         let error = Volume::ask(&rim, "v", one, || true).unwrap_err();
@@ -119,6 +131,38 @@ fn whoever_wants_a_change_asks_who_uses_the_volume() {
     after.read(0, &mut now).unwrap();
     assert!(after.size() == 2 * SIZE && before == now && now.ends_with(&[5; 4096]));
     volume.close().unwrap();
+}
+
+#[test]
+fn a_client_that_asks_between_look_and_put_of_another_one_keeps_its_request() {
+    let (cluster, volume, ..) = begun();
+    let later = cluster.rim(&[], 3);
+    let ((asks, is_asked), (go, goes)) = (mpsc::channel(), mpsc::channel::<()>());
+    let later = std::thread::spawn(move || {
+        let _ = goes.recv();
+        Volume::ask(&later, "v", LiveChange::Snapshot("two"), || {
+            asks.send(()).is_ok() && goes.recv().is_ok()
+        })
+    });
+    let open = |node: &NodeConfig| Ok(Arc::new(cluster.disks[&node.id].clone()) as _);
+    let (turns, ids) = (Mutex::new((go.clone(), Some(is_asked))), AtomicU8::new(1));
+    // The first client wants an identity when it has looked, and is about to put.
+    let id = move || {
+        let (go, is_asked) = &mut *turns.lock().unwrap();
+        is_asked.take().into_iter().for_each(|is_asked| {
+            go.send(()).unwrap();
+            is_asked.recv().unwrap();
+        });
+        [ids.fetch_add(1, Ordering::Relaxed); 16]
+    };
+    let pool = Pool::open(cluster.config.clone(), &open).unwrap();
+    let first = Rim::new(pool, id, || 1_700_000_000_000);
+    let end = Volume::ask(&first, "v", LiveChange::Snapshot("one"), || false);
+    assert!(end.unwrap_err().to_string().contains("asks for a snapshot \"two\""));
+    volume.answer().unwrap();
+    go.send(()).unwrap();
+    later.join().unwrap().unwrap();
+    assert_eq!(snapshots(&cluster.rim(&[], 4), "v"), ["two"]);
 }
 
 #[test]
