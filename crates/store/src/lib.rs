@@ -75,7 +75,7 @@ pub use shard::layout::{Layout, MAX_STRIPE, segment_stripes};
 pub use shard::reader::{ReadCost, ShardReader, ShardState, digest_of};
 pub use shard::writer::{ShardWriter, valid_segments};
 pub use shard::{info::ShardInfo, rebuild::read_back};
-pub use system::{DeviceCounters, device_counted, request_limits};
+pub use system::{DeviceCounters, device_counted, disk_under, request_limits};
 
 /// Result of everything in this crate.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;

@@ -39,6 +39,25 @@ pub fn request_limits(path: &Path) -> Vec<u64> {
     [longest, pages].into_iter().flatten().filter(|&limit| limit >= 512).collect()
 }
 
+/// Returns a name of the disk that this file or folder is on: one for all partitions, and for what
+/// LVM or encryption made of that disk alone. Where the system tells no disk it is the file
+/// system's number; `None`: nothing is there.
+pub fn disk_under(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(path).ok()?;
+    let Some(mut about) = about(path) else { return Some(found.dev().to_string()) };
+    loop {
+        if about.join("partition").exists() {
+            about.pop();
+        }
+        let mut below = std::fs::read_dir(about.join("slaves")).into_iter().flatten();
+        match (below.next(), below.next()) {
+            (Some(Ok(one)), None) => about = one.path().canonicalize().ok()?,
+            _ => return Some(about.file_name()?.to_string_lossy().into_owned()),
+        }
+    }
+}
+
 /// Returns the system's folder of the device.
 #[cfg(target_os = "linux")]
 fn about(path: &Path) -> Option<PathBuf> {

@@ -1,5 +1,6 @@
 //! `kiln pool`. The summaries of its commands stand here, their arguments in a file each.
 
+mod domains;
 mod add_node;
 mod create;
 mod diff;
@@ -17,11 +18,11 @@ mod snapshot;
 mod rekey;
 mod undelete;
 
-use std::{collections::BTreeMap, os::unix::fs::MetadataExt as _, sync::Arc};
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
-use kiln_net::{Address, agent::PeerRole};
-use kiln_pool::{NodeConfig, PoolConfig};
+use kiln_net::agent::PeerRole;
+use kiln_pool::NodeConfig;
 use kiln_recovery::OnDemand;
 use kiln_store::Location;
 
@@ -29,7 +30,7 @@ pub use recode::recode_by_tier;
 
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup};
-use crate::{args::help, cmd::repair::recover, cmd::status, print::count};
+use crate::{args::help, cmd::repair::recover, cmd::status};
 
 /// Make and change pools: many objects over many disks
 ///
@@ -114,7 +115,8 @@ impl Pool {
     }
 }
 
-/// Reads `PLACE[,id=..][,domain=..][,weight=..]`; a place without a scheme is a folder.
+/// Reads `PLACE[,id=..][,domain=..][,weight=..]`; a place without a scheme is a folder. The domain
+/// is empty where none is given.
 fn node(text: &str, id: &str) -> Result<NodeConfig> {
     let wrong = |problem: String| Failure::Flag { flag: "--node", problem };
     let mut words = text.split(',');
@@ -136,15 +138,11 @@ fn node(text: &str, id: &str) -> Result<NodeConfig> {
         }
     };
     let mut node = NodeConfig::new(id, &url);
+    node.domain.clear();
     for word in words {
         match word.split_once('=') {
-            Some(("id", id)) => {
-                if node.domain == node.id {
-                    node.domain = id.to_owned();
-                }
-                node.id = id.to_owned();
-            }
-            Some(("domain", domain)) => node.domain = domain.to_owned(),
+            Some(("id", id)) => node.id = id.to_owned(),
+            Some(("domain", domain)) if !domain.is_empty() => node.domain = domain.to_owned(),
             Some(("weight", weight)) => {
                 let number = weight.parse();
                 node.weight = number.map_err(|_| wrong(format!("weight {weight:?}: a number")))?;
@@ -155,29 +153,6 @@ fn node(text: &str, id: &str) -> Result<NodeConfig> {
     Ok(node)
 }
 
-/// The most shards of any code of the pool must find domains, and so must its manifests.
-fn check_domains(config: &PoolConfig, flag: &'static str) -> Result<()> {
-    let mut domains: Vec<&str> = (config.node.iter())
-        .filter(|node| !node.is_leaving())
-        .map(|node| &node.domain[..])
-        .collect();
-    domains.sort_unstable();
-    domains.dedup();
-    let mut most = config.policy.manifest_copies;
-    for class in config.policy.class.iter().filter(|class| !class.is_inline()) {
-        let spec: kiln_code::CodeSpec = class.code.parse()?;
-        most = most.max(spec.k() + spec.m());
-    }
-    if domains.len() >= most {
-        return Ok(());
-    }
-    let problem = format!(
-        "the pool's codes need nodes in {most} distinct domains, there are {}",
-        domains.len()
-    );
-    Err(Failure::Flag { flag, problem })
-}
-
 /// Has manifests brought to where readers look for them by the map of now; opens the pool by the
 /// map that then is in force.
 fn settle(flags: &PoolFlags, pool: kiln_pool::Pool, setup: &Setup) -> Result<kiln_pool::Pool> {
@@ -185,31 +160,4 @@ fn settle(flags: &PoolFlags, pool: kiln_pool::Pool, setup: &Setup) -> Result<kil
     recover(&Arc::new(pool), &index, OnDemand::default(), flags, (setup, &setup.settings()))?;
     drop(index);
     flags.open_quietly(setup)
-}
-
-/// Says which nodes of distinct domains one failure would take, folders on one device or agents
-/// of one host: a sentence for each such device and host.
-fn notes_of_shared(config: &PoolConfig) -> Vec<String> {
-    let mut shared: BTreeMap<(String, Option<u64>), Vec<&NodeConfig>> = BTreeMap::new();
-    for node in config.node.iter().filter(|node| !node.is_leaving()) {
-        if let Ok(address) = node.url.parse::<Address>() {
-            shared.entry((format!("host {}", address.host), None)).or_default().push(node);
-        } else if let Ok(path) = Location::of(node.url.as_ref()).local()
-            && let Ok(found) = std::fs::metadata(path)
-        {
-            let device = (String::from("device"), Some(found.dev()));
-            shared.entry(device).or_default().push(node);
-        }
-    }
-    shared.retain(|_, nodes| nodes.iter().any(|node| node.domain != nodes[0].domain));
-    let note = |((place, _), nodes): (_, Vec<&NodeConfig>)| {
-        let ids: Vec<&str> = nodes.iter().take(4).map(|node| &node.id[..]).collect();
-        let more = if nodes.len() > ids.len() { ", ..." } else { "" };
-        format!(
-            "note: {} ({}{more}) share a {place}; give nodes that fail together one domain=",
-            count(nodes.len() as u64, "node"),
-            ids.join(", ")
-        )
-    };
-    shared.into_iter().map(note).collect()
 }

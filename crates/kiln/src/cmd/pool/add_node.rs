@@ -5,7 +5,7 @@ use kiln_pool::{Membership, NodeConfig};
 use kiln_store::Absent;
 use minijinja::context;
 
-use super::{node, notes_of_shared};
+use super::{domains, node};
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{Confirm, PoolFlags, Setup, fresh_run};
 
@@ -14,7 +14,8 @@ pub struct AddNode {
     /// Id of the node
     #[arg(value_name = "ID")]
     id: String,
-    /// PLACE[,domain=DOMAIN][,weight=NUMBER]; not needed to replace a disk in its old place
+    /// PLACE[,domain=DOMAIN][,weight=NUMBER]; not needed to replace a disk in its old place.
+    /// Without a domain it joins the nodes of its host or disk
     #[allow(rustdoc::broken_intra_doc_links)] // brackets of syntax, in what --help prints
     #[arg(value_name = "NODE")]
     node: Option<String>,
@@ -57,6 +58,7 @@ impl AddNode {
         let here = config.position(&self.id).map(|at| config.node[at].clone());
         // One of the two is there, by what was refused above.
         let Some(node) = new.or(here) else { return Err(wrong("where is it?".into())) };
+        let node = domains::joined(config, node)?;
         if self.replace && !pool.away().iter().any(|(away, _)| away.id == self.id) {
             let what = format!(
                 "node {} is healthy, and its shards are given up; kiln pool drain moves them",
@@ -67,10 +69,14 @@ impl AddNode {
         self.confirm.ask_for_folder(node.url.as_ref())?;
         let take = if self.replace { Membership::replace_disk } else { Membership::add_node };
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Create);
+        let domain = node.domain.clone();
         let config = take(&pool.members(), node, fresh_run(), &open, &setup.settings())?;
         self.pool.reopen(config.clone(), setup)?;
-        let notes = if self.replace { Vec::new() } else { notes_of_shared(&config) };
-        let more = context! { id => self.id, replaced => self.replace, notes };
+        let notes = match self.node {
+            Some(_) => domains::notes_of_shared(&config)?,
+            None => Vec::new(),
+        };
+        let more = context! { id => self.id, domain, replaced => self.replace, notes };
         setup.tell("pool add-node", &config, more)
     }
 }

@@ -1,16 +1,16 @@
 //! `kiln pool create`
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use std::{collections::BTreeSet, path::PathBuf};
 
 use clap::Args;
 use kiln_net::{Address, ClusterKey};
-use kiln_pool::{Policy, Pool, PoolConfig};
+use kiln_pool::{NodeConfig, Policy, Pool, PoolConfig};
 use kiln_store::Absent;
 use kiln_stripe::Observer;
 use minijinja::context;
 
-use super::{check_domains, node, notes_of_shared};
+use super::{domains, node};
 use crate::exit::{Exit, Failure, Result};
 use crate::names;
 use crate::setup::{KeyFile, PoolFlags, Setup, fresh_run};
@@ -24,7 +24,8 @@ pub struct Create {
     /// by the number of domains, as the README's table has it]
     #[arg(short, long, value_name = "SPEC")]
     code: Option<String>,
-    /// A node: PLACE[,id=ID][,domain=DOMAIN][,weight=NUMBER]; once for each
+    /// A node: PLACE[,id=ID][,domain=DOMAIN][,weight=NUMBER]; once for each. Without a failure
+    /// domain the nodes of one host or disk are one, if the code finds enough of these
     #[allow(rustdoc::broken_intra_doc_links)] // brackets of syntax, in what --help prints
     #[arg(long, value_name = "NODE", required = true)]
     node: Vec<String>,
@@ -63,12 +64,12 @@ impl Create {
         let nodes = (self.node.iter().enumerate())
             .map(|(at, text)| node(text, &format!("n{at:02}")))
             .collect::<Result<Vec<_>, _>>()?;
-        let domains: BTreeSet<&str> = nodes.iter().map(|node| &node.domain[..]).collect();
-        let code = self.code.as_deref().unwrap_or_else(|| code_for(domains.len()));
-        let mut config = PoolConfig::new(fresh_run(), &name, Policy::for_code(code)?);
-        config.node = nodes;
+        let mut config = domains::with_domains(nodes, |node: Vec<NodeConfig>| {
+            let code = self.code.as_deref().unwrap_or_else(|| code_for(domains::distinct(&node)));
+            Ok(PoolConfig { node, ..PoolConfig::new(fresh_run(), &name, Policy::for_code(code)?) })
+        })?;
         config.check()?;
-        check_domains(&config, "--node")?;
+        domains::check_domains(&config, "--node")?;
         let (pool, pool_key, data_key) = (Some(self.file.clone()), self.pool_key, self.data_key);
         let flags = PoolFlags { pool, pool_key, data_key };
         if self.file.exists() {
@@ -100,7 +101,7 @@ impl Create {
             let _ = std::fs::remove_file(&self.file);
             return Err(error.into());
         }
-        let (path, notes) = (self.file.display().to_string(), notes_of_shared(&config));
+        let (path, notes) = (self.file.display().to_string(), domains::notes_of_shared(&config)?);
         setup.tell("pool description", &config, context! { path, notes })
     }
 }

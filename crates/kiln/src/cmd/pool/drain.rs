@@ -11,7 +11,7 @@ use kiln_recovery::OnDemand;
 use kiln_stripe::Observer;
 use kiln_volume::LogReport;
 
-use super::check_domains;
+use super::domains::check_domains;
 use crate::cmd::repair::{recover, show_recovery};
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, logs, volumes};

@@ -7,7 +7,7 @@ use kiln_recovery::HelpingAgents;
 use kiln_stripe::Observer;
 use minijinja::context;
 
-use super::{check_domains, settle};
+use super::{domains::check_domains, settle};
 use crate::exit::{Exit, Failure, Result};
 use crate::setup::{PoolFlags, Setup, fresh_run, now_ms};
 use crate::transfer::records::{Entries, add_entry};
