@@ -223,33 +223,43 @@ impl Index {
 
     /// Brings the index up to date. `epoch` tells one boot of this machine from another: logs of
     /// changes are not synced, so what they said before a crash counts no more.
-    /// Errors: no node can be used; one fails while it is read; the database.
+    /// A disk that cannot be read is named in a warning and passed over, as one that is away.
+    /// Errors: no node can be used; too many fail while they are read; the database.
     pub fn refresh(
         &self,
         pool: &ClusterMap,
         epoch: &[u8],
         observer: &dyn Observer,
     ) -> Result<Refreshed> {
-        let complete = pool.sees_all()?;
-        let (mut positions, mut keys) = (Vec::new(), Vec::new());
+        let (mut positions, mut keys, mut failing) = (Vec::new(), Vec::new(), Vec::new());
         let mut whole = !self.describes(pool, epoch)?;
         for (at, store) in pool.present() {
             let id = &pool.nodes[at].config.id;
-            let (end, new) = changes::since(store, &self.position(id)?)?;
+            let told = changes::since(store, &self.position(id)?);
+            let warn = |error: &PoolError| observer.warn(&format!("{error}; listed without it"));
+            let Ok((end, new)) = told.inspect_err(warn) else {
+                failing.push(at);
+                continue;
+            };
             positions.push((id.clone(), end));
             match new {
                 Some(new) => keys.extend(new),
                 None => whole = true,
             }
         }
+        let complete = pool.sees_all()? && pool.sees_without(&failing);
         keys.sort_unstable();
         keys.dedup();
-        if whole || keys.len() > MOST_CHANGES {
+        if whole || !complete || keys.len() > MOST_CHANGES {
+            let before = failing.len();
+            let manifests = self.scan(pool, !complete, &mut failing, observer)?;
             if !complete {
-                return Ok(Refreshed::Part(self.scan(pool, true, observer)?));
+                return Ok(Refreshed::Part(manifests));
             }
-            let manifests = self.scan(pool, false, observer)?;
-            self.settle(pool, epoch, &positions)?;
+            // What a disk would not list is asked for again.
+            if failing.len() == before {
+                self.settle(pool, epoch, &positions)?;
+            }
             return Ok(Refreshed::All(manifests));
         }
         for batch in keys.chunks(ASKED) {

@@ -14,7 +14,7 @@ struct Batch(HashMap<Key, Listed>);
 
 impl Index {
     /// Reads manifests of all nodes; returns how many. `keep`: they are added to what is known, as
-    /// too few nodes are there to know of everything.
+    /// too few nodes are there to know of everything. Disks that cannot be listed become `failing`.
     ///
     /// One copy of each is enough: a node that is named by the manifest known so far holds the same
     /// one, or it was unavailable when that was written, and then a newer one is on a node that the
@@ -25,6 +25,7 @@ impl Index {
         &self,
         pool: &ClusterMap,
         keep: bool,
+        failing: &mut Vec<usize>,
         observer: &dyn Observer,
     ) -> Result<u64> {
         if !keep {
@@ -68,7 +69,13 @@ impl Index {
                 Ok(())
             });
             end?;
-            listed?;
+            if let Err(error) = listed {
+                failing.push(at);
+                if !keep && !pool.sees_without(failing) {
+                    return Err(error.into());
+                }
+                observer.warn(&format!("{error}; listed without it"));
+            }
             self.flush(&mut batch)?;
         }
         Ok(manifests)

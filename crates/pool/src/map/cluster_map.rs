@@ -343,7 +343,12 @@ impl ClusterMap {
     /// [`PoolError::NoNodes`].
     pub fn sees_all(&self) -> Result<bool> {
         self.any_here()?;
-        Ok(self.config.all_visible(|at, _| self.nodes[at].is_here()))
+        Ok(self.sees_without(&[]))
+    }
+
+    /// As [`ClusterMap::sees_all`], by all nodes but some.
+    pub(crate) fn sees_without(&self, failing: &[usize]) -> bool {
+        self.config.all_visible(|at, _| self.nodes[at].is_here() && !failing.contains(&at))
     }
 
     /// Asks all members which descriptions their releases read.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use kiln_store::{Backend, ShardReader, move_file};
-use kiln_stripe::{Result, Settings};
+use kiln_stripe::{PoolError, Result, Settings};
 
 use crate::data::shards::{Member, ObjectShards};
 use crate::layout::{Body, Place, Placed, place};
@@ -206,7 +206,7 @@ impl Scrub<'_> {
         if self.req.dry_run {
             return Ok(());
         }
-        self.readmit();
+        self.report.quarantined += self.readmit(false, self.req.now_ms, self.settings);
         let mut settled = None;
         if self.report.under_replicated == 0 && self.map.is_backfilling() {
             settled = self.members.settle_now(self.settings)?;
@@ -215,7 +215,12 @@ impl Scrub<'_> {
             return Ok(());
         }
         let pool = settled.map(|map| self.map.with_config(map));
-        self.drop_tombstones(pool.as_ref().unwrap_or(self.map), strays)
+        match self.drop_tombstones(pool.as_ref().unwrap_or(self.map), strays) {
+            // They stay while a disk fails writes.
+            Err(PoolError::Store(error)) => self.settings.observer.warn(&error.to_string()),
+            end => end?,
+        }
+        Ok(())
     }
 
     /// Gives the map to nodes that did not get it when it was changed, which succeeds without them:

@@ -170,6 +170,9 @@ impl Repairer<'_> {
         let incomplete = !self.map.sees_all()?;
         let report = ScrubReport { away, incomplete, ..ScrubReport::default() };
         let mut scrub = Scrub { repairer: *self, index, req, settings, queue, report };
+        if !req.dry_run {
+            scrub.report.quarantined += self.readmit(true, req.now_ms, settings);
+        }
         let last = scrub.objects(after, go_on)?;
         if last.is_none() && req.prefix.is_empty() {
             scrub.rest()?;
@@ -362,7 +365,7 @@ impl Scrub<'_> {
             }
             for file in suspects {
                 match self.clear(at, &file, &mut strays) {
-                    Err(PoolError::Store(error)) if error.is_full() => {
+                    Err(PoolError::Store(error)) => {
                         strays.leave(&file);
                         self.settings.observer.warn(&error.to_string());
                     }

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use self::judge::{Counted, Lack};
 use crate::index::{ASKED, Index, Lookup, THE_MANIFEST, suspected};
-use crate::map::config::is_zero;
+use crate::map::{config::is_zero, meta_files::epoch_of};
 use crate::repair::damage_marks::Mark;
 use crate::repair::queue::{Damaged, RepairQueue};
 use crate::repair::repairer::Repairer;
@@ -94,6 +94,9 @@ pub struct NodeStatus {
     pub manifests: u64,
     /// Shards that should be there and are not.
     pub missing: u64,
+    /// Its copy of the pool's map is lost or damaged.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub blind: bool,
     /// Why it cannot be used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
@@ -260,6 +263,8 @@ impl Repairer<'_> {
             listed.map_err(|error| error.to_string())
         });
         row.present = listed.is_ok();
+        let blind = |store| !matches!(epoch_of(store, &self.map.config), Ok(Some(_)));
+        row.blind = row.present && self.map.usable(at).is_ok_and(blind);
         if let (true, Ok(Some(space))) =
             (row.present, self.map.usable(at).map(|s| s.space().ok().flatten()))
         {

@@ -244,6 +244,9 @@ impl Shared<'_> {
             self.claims.take(recovery.network, &pool, recovery.who)?;
             pool = self.attend(pool)?;
         }
+        if !on_demand.is_some_and(|demand| demand.dry_run) {
+            pool.repairer().readmit(true, recovery.now().ms, &recovery.settings);
+        }
         let index = (recovery.index)(&pool)?;
         *locked(&self.index) = on_demand.map(|_| index.clone());
         let now = recovery.now();

@@ -187,7 +187,7 @@ impl FileBackend {
             true => "it is a symbolic link, and these are not followed here",
             false => "it is not a regular file",
         };
-        Err(self.error(op, name, io::Error::new(io::ErrorKind::InvalidInput, what)))
+        Err(self.error(op, name, io::Error::other(what)))
     }
 
     /// Opens a file of the folder for reading, by way of the page cache.

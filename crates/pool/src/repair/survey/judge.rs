@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kiln_stripe::{Depth, Result, Settings, Silent};
 
-use super::PoolStatus;
+use super::{NodeStatus, PoolStatus};
 use crate::index::{ASKED, Index};
 use crate::repair::queue::{Damaged, RepairQueue};
 use crate::{Key, Listed, repair::repairer::Repairer};
@@ -103,7 +103,9 @@ impl Counted<'_> {
 impl Repairer<'_> {
     /// Returns which nodes can be used.
     pub(super) fn seen(&self, status: &PoolStatus) -> Seen {
-        let present: Vec<bool> = status.nodes.iter().map(|row| row.present).collect();
+        // Where a newer map would not be told of, nothing says that a copy is in force.
+        let sees = |row: &NodeStatus| row.present && !row.blind;
+        let present: Vec<bool> = status.nodes.iter().map(sees).collect();
         let all = present.iter().all(|here| *here) && !self.map.is_backfilling();
         Seen { present, all }
     }
