@@ -14,6 +14,7 @@ import json
 import random
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -514,6 +515,25 @@ def encrypted(rig):
     print(f"buckets: encrypted: {len(bodies)} objects and ranges of them are read", flush=True)
 
 
+def crowded(rig):
+    """Connections without a request, begun or kept alive, keep no client out."""
+    server, idle = rig.serve(rig.port, "--connections", "8"), []
+    try:
+        for at in range(8):
+            idle.append(socket.create_connection(("127.0.0.1", rig.port)))
+            idle[-1].sendall(b"GET /none" + b" HTTP/1.1\r\nHost: x\r\n\r\n" * (at % 2))
+        begun = time.monotonic()
+        rig.client().list_buckets()
+        took = time.monotonic() - begun
+        assert took < 30, f"waited for {took:.0f} s"
+    finally:
+        for one in idle:
+            one.close()
+        server.terminate()
+        server.wait(60)
+    print("idle connections make room", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
@@ -537,6 +557,7 @@ def main():
         any_lost(rig, known)
         races(rig)
         operated(rig)
+        crowded(rig)
         completions(rig)
         bucket_register.register(rig, REGISTER_KILLS)
         kills(rig)

@@ -34,6 +34,8 @@ const KEPT_KEYS: usize = 1024;
 const MAX_HEAD: usize = 64 << 10;
 /// Most headers of a request.
 const MAX_HEADERS: usize = 200;
+/// Time without a request after which a connection makes room where all places are taken.
+const QUIET: Duration = Duration::from_secs(2);
 /// Interval at which nodes that were away are looked for.
 const LOOK: Duration = Duration::from_secs(15);
 
@@ -268,8 +270,10 @@ async fn serve(
     peer: SocketAddr,
     mut stopped: watch::Receiver<bool>,
 ) {
-    let limits = shared.limits.clone();
+    let (limits, places) = (shared.limits.clone(), Arc::clone(&shared.places));
+    let (asks, asked) = watch::channel(Instant::now());
     let service = service_fn(move |request| {
+        asks.send_replace(Instant::now());
         let shared = Arc::clone(&shared);
         async move { Ok::<_, std::convert::Infallible>(handle(shared, request, peer).await) }
     });
@@ -278,12 +282,21 @@ async fn serve(
     builder.max_buf_size(MAX_HEAD).max_headers(MAX_HEADERS);
     let connection = builder.serve_connection(TokioIo::new(socket), service);
     let mut connection = std::pin::pin!(connection);
-    let end = tokio::select! {
-        end = connection.as_mut() => end,
-        _ = stopped.changed() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+    let end = loop {
+        let quiet = tokio::select! {
+            end = connection.as_mut() => break end,
+            _ = stopped.changed() => false,
+            () = tokio::time::sleep(QUIET) => true,
+        };
+        if quiet && (places.available_permits() > 0 || asked.borrow().elapsed() < QUIET) {
+            continue;
         }
+        if quiet && !asked.has_changed().unwrap_or(true) {
+            return;
+        }
+        // What is being answered is answered to its end.
+        connection.as_mut().graceful_shutdown();
+        break connection.await;
     };
     if let Err(error) = end {
         tracing::debug!(%error, "a connection ended early");
