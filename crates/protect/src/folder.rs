@@ -312,6 +312,11 @@ impl Parity {
         Ok((file, set.at * rows as u64 + row as u64 * set.block + offset))
     }
 
+    /// Returns whether one of the files is not there.
+    pub fn is_absent(&self) -> bool {
+        self.files.iter().any(Option::is_none)
+    }
+
     pub fn read(&self, set: &Set, row: usize, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let (file, at) = self.place(set, row, offset)?;
         file.read_exact_at(out, at)

@@ -68,6 +68,11 @@ fn update(place: &mut Place, options: &Update, watch: &dyn Watch) -> Result<Repo
                        .kiln-protect, and index and parity in its folders of parity";
         return Err(ProtectError::refused(path, problem));
     }
+    if !index.sets.is_empty() && place.parity(&index.head, false)?.is_absent() {
+        let problem = "lacks files of its parity (a disk that is not mounted?); kiln protect \
+                       --repair writes them again";
+        return Err(ProtectError::refused(path, problem));
+    }
     let parity = place.parity(&index.head, true)?;
     let walk = place.folder.walk(&place.dirs);
     if walk.files.is_empty() && !index.files.is_empty() {
