@@ -4,7 +4,7 @@
 mod pack;
 mod unpack;
 
-pub use pack::Packed;
+pub use pack::{CHANGED, Packed};
 pub use unpack::Unpacking;
 
 /// The key of a time with fractions of a second, as POSIX has it.

@@ -4,17 +4,20 @@ use std::collections::HashMap;
 use std::fs::{self, File, Metadata};
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use rustix::fs::OFlags;
 use tar::{Builder, EntryType, Header};
 
 use super::TIME;
 
-/// Most omissions that are listed one by one.
-const MAX_LEFT_OUT: usize = 1000;
+/// Most notes on entries.
+const MAX_NOTES: usize = 1000;
+/// The end of the note on a file that was changed while it was read.
+pub const CHANGED: &str = "changed while it was read; encode it again, with --force";
 
 /// Stack of the thread that packs: enough for folders as deep as paths can be.
 const STACK: usize = 64 << 20;
@@ -23,30 +26,30 @@ const STACK: usize = 64 << 20;
 pub struct Packed {
     bytes: PipeReader,
     worker: Option<JoinHandle<io::Result<()>>>,
-    left_out: Arc<Mutex<Vec<String>>>,
+    notes: Arc<Mutex<Vec<String>>>,
 }
 
 impl Packed {
     /// Begins to pack what is at `path`; in the archive it has the name `root`.
     pub fn new(path: &Path, root: &Path) -> io::Result<Packed> {
         let (bytes, pipe) = io::pipe()?;
-        let left_out = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::new(Mutex::new(Vec::new()));
         let mut packing = Packing {
             tar: Builder::new(io::BufWriter::with_capacity(1 << 20, pipe)),
             links: HashMap::new(),
-            left_out: left_out.clone(),
+            notes: notes.clone(),
         };
         let (path, root) = (path.to_owned(), root.to_owned());
         let worker = std::thread::Builder::new().stack_size(STACK).spawn(move || {
             packing.add(&path, &root)?;
             packing.tar.into_inner()?.flush()
         })?;
-        Ok(Packed { bytes, worker: Some(worker), left_out })
+        Ok(Packed { bytes, worker: Some(worker), notes })
     }
 
-    /// Returns the entries that are not in the archive, and why.
-    pub fn left_out(&self) -> Vec<String> {
-        self.left_out.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the entries that are not in the archive, and why; and those that end [`CHANGED`].
+    pub fn notes(&self) -> Vec<String> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -68,7 +71,7 @@ struct Packing {
     tar: Builder<io::BufWriter<PipeWriter>>,
     /// Files with several names: the name under which each is in the archive.
     links: HashMap<(u64, u64), PathBuf>,
-    left_out: Arc<Mutex<Vec<String>>>,
+    notes: Arc<Mutex<Vec<String>>>,
 }
 
 impl Packing {
@@ -83,11 +86,15 @@ impl Packing {
             let target = fs::read_link(path).map_err(|error| at(path, &error))?;
             self.link(&meta, name, &target)
         } else {
-            let mut left_out = self.left_out.lock().unwrap_or_else(PoisonError::into_inner);
-            if left_out.len() < MAX_LEFT_OUT {
-                left_out.push(format!("{}: skipped (device, socket or pipe)", path.display()));
-            }
+            self.note(path, "skipped (device, socket or pipe)");
             Ok(())
+        }
+    }
+
+    fn note(&self, path: &Path, what: &str) {
+        let mut notes = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+        if notes.len() < MAX_NOTES {
+            notes.push(format!("{}: {what}", path.display()));
         }
     }
 
@@ -117,10 +124,18 @@ impl Packing {
             let mut header = self.header(meta, EntryType::Link, 0)?;
             return self.tar.append_link(&mut header, name, first);
         }
-        let file = File::open(path).map_err(|error| at(path, &error))?;
+        // No link is followed, and no pipe waited for, that was put in its place meanwhile.
+        let flags = OFlags::NOFOLLOW.union(OFlags::NONBLOCK).bits().cast_signed();
+        let open = File::options().read(true).custom_flags(flags).open(path);
+        let open = open.and_then(|file| Ok((file.metadata()?, file)));
+        let (meta, file) = &open.map_err(|error| at(path, &error))?;
         let mut header = self.header(meta, EntryType::Regular, meta.len())?;
         let mut bytes = Exactly { file, path, left: meta.len() };
         self.tar.append_data(&mut header, name, &mut bytes)?;
+        let state = |meta: &Metadata| (meta.len(), meta.ctime(), meta.ctime_nsec());
+        if file.metadata().map_or(true, |now| state(&now) != state(meta)) {
+            self.note(path, CHANGED);
+        }
         if meta.nlink() > 1 {
             self.links.insert(identity, name.to_owned());
         }
@@ -149,7 +164,7 @@ impl Packing {
 /// As many bytes of a file as its header in the archive says: fewer or more would shift all that
 /// comes after.
 struct Exactly<'a> {
-    file: File,
+    file: &'a File,
     path: &'a Path,
     left: u64,
 }

@@ -11,7 +11,7 @@ use kiln_stripe::{EncodeReport, Observer, ShardPlace, Source, StreamSource};
 use minijinja::context;
 use uuid::Uuid;
 
-use crate::archive::Packed;
+use crate::archive::{CHANGED, Packed};
 use crate::args::{help, size};
 use crate::exit::{Exit, Failure, Result};
 use crate::print::fields;
@@ -87,7 +87,11 @@ impl Encode {
             note_time(report.shards.iter().map(path), time);
         }
         report.seconds = setup.seconds();
-        let left_out = packed.map(|packed| packed.left_out()).unwrap_or_default();
+        let notes = packed.map(|packed| packed.notes()).unwrap_or_default();
+        let (changed, left_out): (Vec<String>, Vec<String>) =
+            notes.into_iter().partition(|note| note.ends_with(CHANGED));
+        changed.iter().for_each(|what| setup.observer.warn(what));
+        let end = if changed.is_empty() { Exit::Done } else { Exit::Io };
         for what in &left_out {
             setup.observer.warn(&format!("left out: {what}"));
         }
@@ -96,8 +100,9 @@ impl Encode {
             report: &report,
             // Entries of a folder that are not in it.
             left_out: left_out,
+            changed: changed,
         };
-        setup.tell("encode", &shown, context! {})
+        setup.tell("encode", &shown, context! {}).map(|_| end)
     }
 
     /// Returns the folder to encode as an archive.
