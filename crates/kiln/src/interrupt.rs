@@ -21,10 +21,15 @@ static SCRAP: Mutex<Vec<(Arc<OwnedFd>, OsString)>> = Mutex::new(Vec::new());
 static AT_END: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
 /// Signals that end a command, and what the message calls each.
-const ENDING: [(SignalKind, &str); 3] = [
+const ENDING: [(SignalKind, &str); 8] = [
     (SignalKind::interrupt(), "interrupted"),
     (SignalKind::terminate(), "terminated"),
     (SignalKind::hangup(), "hung up"),
+    (SignalKind::quit(), "quit"),
+    (SignalKind::alarm(), "ended by SIGALRM"),
+    (SignalKind::user_defined1(), "ended by SIGUSR1"),
+    (SignalKind::user_defined2(), "ended by SIGUSR2"),
+    (SignalKind::from_raw(rustix::process::Signal::XCPU.as_raw()), "out of CPU time"),
 ];
 
 /// Says at a signal what stays; nothing at all where the command watches signals itself.

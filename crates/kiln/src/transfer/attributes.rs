@@ -284,20 +284,3 @@ impl Attributes {
         text.map_err(|error| Failure::Io { action, path, source: error.into() })
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn coarse_times_are_the_same() {
-        let exact = (1_714_979_289, 123_456_789);
-        let cut = [123_456_700, 123_456_000, 120_000_000, 0].map(|nanos| (exact.0, nanos));
-        for time in cut.into_iter().chain([exact, (1_714_979_288, 0)]) {
-            assert!(same_time(exact, time) && same_time(time, exact), "{time:?}");
-        }
-        for time in [(exact.0, 123_456_788), (exact.0, 1), (exact.0 + 1, 0), (exact.0 - 2, 0)] {
-            assert!(!same_time(exact, time), "{time:?}");
-        }
-    }
-}

@@ -50,24 +50,36 @@ impl Transfer<'_> {
         }
     }
 
-    /// Copies objects to the names that they are kept under, with what is recorded of them.
+    /// Copies objects to the names that they are kept under, with what is recorded of them, and
+    /// records `entries`. One whose name is another's folder, or lies below another, is refused.
     pub fn keep_objects(
         &self,
-        kept: &BTreeMap<&str, (String, Option<&Entry>)>,
+        mut kept: BTreeMap<&str, (String, Option<&Entry>)>,
+        mut entries: Entries,
         report: &mut Report,
     ) {
+        let names: Vec<String> = kept.values().map(|(to, _)| to.clone()).collect();
+        let mut free = BTreeSet::new();
+        self.find_free(names.iter().map(String::as_str), &mut free);
+        kept.retain(|_, (to, _)| {
+            let end = Folders(self.pool).refuse_nested_but(&free, Some(self.index), to);
+            end.map_err(|error| report.fail(to, &error.into())).is_ok()
+        });
         let above = kept.values().flat_map(|(to, _)| folders_of(to)).collect();
         if let Err(error) = Folders(self.pool).make_folders(fresh_run(), now_ms(), &above) {
             return report.fail("folders of what is kept", &error.into());
         }
-        let (mut entries, mut restored) = (Entries::new(), self.restored(kept));
-        for (name, (to, entry)) in kept {
+        let mut restored = self.restored(&kept);
+        for (name, (to, entry)) in &kept {
             let of = |(put, _): (PutReport, _)| (put.version, put.created_ms);
             let copied = || self.duplicate(name, to, true).map(of);
             match restored.remove(name).unwrap_or_else(copied) {
                 Ok((version, created_ms)) => {
                     let at = |entry: &Entry| entry.at_version(version, created_ms);
-                    let entry = entry.map(|entry| at(entry).with_link(None));
+                    // A copy is a file of its own.
+                    let link =
+                        |entry: &Entry| entry.link().filter(|_| is_version(name, to)).cloned();
+                    let entry = entry.map(|entry| at(entry).with_link(link(entry)));
                     entry.into_iter().for_each(|entry| add_entry(&mut entries, to, entry));
                 }
                 Err(failure) => report.fail(name, &failure),
@@ -150,10 +162,8 @@ impl Transfer<'_> {
 
     /// Has objects in force again without a copy, where that can be; their versions and times.
     fn restored<'n>(&self, kept: &BTreeMap<&'n str, (String, Option<&Entry>)>) -> Restored<'n> {
-        let is_version = |(name, (to, _)): &(&&str, &(String, Option<&Entry>))| {
-            kept_parts(name).is_some_and(|(object, _)| object == to)
-        };
-        let names: Vec<&str> = kept.iter().filter(is_version).map(|(name, _)| *name).collect();
+        let names = kept.iter().filter(|(name, (to, _))| is_version(name, to));
+        let names: Vec<&str> = names.map(|(name, _)| *name).collect();
         let settings = self.setup.settings();
         let mut restored = Restored::new();
         for names in names.chunks(MAX_TOGETHER) {
@@ -166,6 +176,11 @@ impl Transfer<'_> {
         }
         restored
     }
+}
+
+/// Returns whether a name is that of a kept version of an object.
+fn is_version(name: &str, object: &str) -> bool {
+    kept_parts(name).is_some_and(|(of, _)| of == object)
 }
 
 /// Version and time of objects that are in force again.

@@ -170,19 +170,3 @@ pub fn resolved(folder: &str, name: &str) -> Option<String> {
     }
     Some(at.join("/"))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_as_seen_from_folders() {
-        for (folder, name, seen) in
-            [("", "a", "a"), ("p", "p/a", "a"), ("p/b/c", "p/d/e", "../../d/e"), ("p", "q", "../q")]
-        {
-            assert_eq!(relative(folder, name), seen);
-            assert_eq!(resolved(folder, seen).as_deref(), Some(name));
-        }
-        assert_eq!(resolved("p", "../../q"), None);
-    }
-}

@@ -14,10 +14,14 @@ use crate::exit::{Failure, Result};
 use crate::setup::{fresh_run, input, now_ms};
 
 /// A file that is to be put.
+#[derive(Clone, Copy)]
 struct Item<'l> {
     name: &'l str,
     local: &'l LocalEntry,
 }
+
+/// Times that files are read again which changed while they were read.
+const AGAIN: usize = 2;
 
 /// An open file, and what is recorded of it.
 type Opened = (Box<dyn Source>, Entry);
@@ -39,8 +43,8 @@ impl Transfer<'_> {
         let settings = Settings { observer: &whole, ..self.setup.settings() };
         let mut free = BTreeSet::new();
         for items in together(&items, |item| item.local.bytes) {
-            self.find_free(items, &mut free);
-            for (name, entry) in self.put_together(items, (&free, gone), &settings, report) {
+            self.find_free(items.iter().map(|item| item.name), &mut free);
+            for (name, entry) in self.put_together(items, (&free, gone, AGAIN), &settings, report) {
                 add_entry(entries, name, entry);
             }
         }
@@ -51,8 +55,12 @@ impl Transfer<'_> {
     }
 
     /// Adds the folders of files that are no objects: asked once for many files.
-    fn find_free<'i>(&self, items: &[Item<'i>], free: &mut BTreeSet<&'i str>) {
-        let folders: BTreeSet<&str> = items.iter().flat_map(|item| folders_of(item.name)).collect();
+    pub(super) fn find_free<'i>(
+        &self,
+        names: impl Iterator<Item = &'i str>,
+        free: &mut BTreeSet<&'i str>,
+    ) {
+        let folders: BTreeSet<&str> = names.flat_map(folders_of).collect();
         let unknown: Vec<&str> = folders.into_iter().filter(|name| !free.contains(name)).collect();
         let asked = at_once(&unknown, |folder| self.pool.writer().has(folder));
         // A folder that could not be asked for is asked for again, and reported, for each file.
@@ -60,16 +68,17 @@ impl Transfer<'_> {
         free.extend(known.map(|(folder, _)| *folder));
     }
 
-    /// Puts files at once; returns those that were put, with what is recorded of them.
+    /// Puts files at once; returns those that were put, with what is recorded of them. Those that
+    /// change meanwhile are read again.
     fn put_together<'i>(
         &self,
         items: &[Item<'i>],
-        (free, gone): (&BTreeSet<&str>, &BTreeSet<String>),
+        (free, gone, again): (&BTreeSet<&str>, &BTreeSet<String>, usize),
         settings: &Settings<'_>,
         report: &mut Report,
     ) -> Vec<(&'i str, Entry)> {
         let opened = at_once(items, |item| self.source(item, settings));
-        let (mut sources, mut put) = (Vec::new(), Vec::new());
+        let (mut sources, mut put, mut changed) = (Vec::new(), Vec::new(), Vec::new());
         for (item, source) in items.iter().zip(opened) {
             let below = format!("{}/", item.name);
             let freed = gone.range(below.clone()..).next();
@@ -90,6 +99,10 @@ impl Transfer<'_> {
         match self.pool.writer().put_all(puts.collect(), settings) {
             Ok(done) => {
                 for ((item, _, entry), end) in sources.iter().zip(done) {
+                    if again > 0 && matches!(end, Err(PoolError::Changed { .. })) {
+                        changed.push(**item);
+                        continue;
+                    }
                     if let Ok(end) = &end {
                         put.push((item.name, entry.at_version(end.version, end.created_ms)));
                     }
@@ -100,6 +113,9 @@ impl Transfer<'_> {
                 let failure = Failure::from(error);
                 sources.iter().for_each(|(item, ..)| report.fail(item.name, &failure));
             }
+        }
+        if !changed.is_empty() {
+            put.extend(self.put_together(&changed, (free, gone, again - 1), settings, report));
         }
         put
     }

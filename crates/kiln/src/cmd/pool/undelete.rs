@@ -8,8 +8,9 @@ use kiln_stripe::PoolError;
 
 use crate::exit::{Exit, Result};
 use crate::setup::{At, PoolFlags, Setup, moment};
-use crate::transfer::{Report, Transfer, at_once, refuse_reserved};
-use crate::{args::in_pool, print::count, transfer::pool_tree::PoolTree};
+use crate::transfer::records::{Entries, add_entry};
+use crate::transfer::{Report, Transfer, at_once, pool_tree::PoolTree, refuse_reserved};
+use crate::{args::in_pool, print::count, transfer::attributes::Entry};
 
 #[derive(Debug, Args)]
 pub struct Undelete {
@@ -42,7 +43,8 @@ impl Undelete {
                 versions.first().filter(|one| one.until_ms.is_some() || is_attributes(&one.name))
             }
         })?;
-        // Objects that are still in force need nothing.
+        let entries = recorded(&tree, &PoolTree::new(&transfer, name)?, force);
+        // Objects that are still in force need no more than that.
         tree.objects.retain(|_, object| object.past.is_some());
         let mut kept = BTreeMap::new();
         let names: Vec<&String> = tree.objects.keys().filter(|_| !force).collect();
@@ -56,12 +58,12 @@ impl Undelete {
             let past = object.past.as_deref().unwrap_or(name);
             kept.insert(past, (name.clone(), object.entry.as_ref()));
         }
-        if kept.is_empty() {
+        if kept.is_empty() && entries.is_empty() {
             let name = format!("{name} to bring back");
             return Err(PoolError::NoObject { name }.into());
         }
         let mut report = Report::default();
-        transfer.keep_objects(&kept, &mut report);
+        transfer.keep_objects(kept, entries, &mut report);
         setup.observer.finish();
         if report.is_whole() {
             let restored: Vec<&String> = tree.objects.keys().collect();
@@ -71,4 +73,24 @@ impl Undelete {
         }
         report.end_quietly(setup)
     }
+}
+
+/// Records to be made again of links, folders and objects that are still in force: those that are
+/// lacking `now` or, with `force`, are others. An object or a folder with objects stays one.
+fn recorded(tree: &PoolTree, now: &PoolTree, force: bool) -> Entries {
+    let mut entries = Entries::new();
+    let in_force = tree.objects.iter().filter(|(_, object)| object.past.is_none());
+    let in_force = in_force.filter_map(|(name, object)| Some((name, object.entry.as_ref()?)));
+    for (name, entry) in in_force.chain(&tree.others) {
+        let object = now.objects.get(name);
+        let there = object.map_or(now.others.get(name), |object| object.entry.as_ref());
+        let fits = match entry {
+            Entry::Link { .. } if now.has_data_in(name) => false,
+            entry => object.is_some() == matches!(entry, Entry::File { .. }),
+        };
+        if fits && there != Some(entry) && (force || there.is_none()) {
+            add_entry(&mut entries, name, entry.clone());
+        }
+    }
+    entries
 }

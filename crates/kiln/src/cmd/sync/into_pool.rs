@@ -31,7 +31,7 @@ impl Sync {
         }
         let mut plan = PutPlan::default();
         self.plan_put(transfer, &source, &target, prefix, &mut plan, &mut report)?;
-        let PutPlan { files, entries, gone, absent, links } = plan;
+        let PutPlan { files, entries, gone, absent, others, links } = plan;
         self.check_removals(has_data, absent.len() + links + gone.len())?;
         let replaced = files.keys().copied();
         let kept = replaced.chain(gone.iter().chain(&absent).map(|name| &name[..]));
@@ -39,7 +39,7 @@ impl Sync {
         gone.iter().for_each(|name| report.step("remove", name, "another kind in the source"));
         if !self.dry_run && !kept.is_empty() {
             let failed = report.failed;
-            transfer.keep_objects(&kept, &mut report);
+            transfer.keep_objects(kept, Entries::new(), &mut report);
             if report.failed > failed {
                 return Ok(report);
             }
@@ -56,7 +56,10 @@ impl Sync {
         }
         // Nothing is known to be gone unless all could be read and copied.
         if self.delete && report.is_whole() {
-            absent.iter().for_each(|name| report.step("remove", name, "not in the source"));
+            absent
+                .iter()
+                .chain(&others)
+                .for_each(|name| report.step("remove", name, "not in the source"));
             if !self.dry_run {
                 transfer.remove(&absent, &mut report);
             }
@@ -152,9 +155,10 @@ impl Sync {
             let is_absent = |name: &&String| !source.entries.contains_key(*name);
             let absent = target.objects.keys().filter(is_absent);
             plan.absent = absent.filter(|name| !plan.gone.contains(*name)).cloned().collect();
-            let links = target.others.iter();
-            let links = links.filter(|(_, entry)| matches!(entry, Entry::Link { .. }));
-            plan.links = links.filter(|(name, _)| is_absent(name)).count();
+            let others = target.others.iter().filter(|(name, _)| is_absent(name));
+            let links = others.clone().filter(|(_, entry)| matches!(entry, Entry::Link { .. }));
+            plan.links = links.count();
+            plan.others = others.map(|(name, _)| name.clone()).collect();
         }
         Ok(())
     }
@@ -224,7 +228,8 @@ struct PutPlan<'p> {
     entries: Entries,
     /// Objects removed before: of another kind than what gets their names.
     gone: BTreeSet<String>,
-    /// Objects that are not in the source, and the number of links that are not.
+    /// Objects that are not in the source; links and folders that are not, and how many are links.
     absent: Vec<String>,
+    others: Vec<String>,
     links: usize,
 }
