@@ -139,12 +139,16 @@ impl Folders<'_> {
     }
 
     /// Looks at a name, at the folders in it and at their own objects, all at once: every node is
-    /// asked for its map once, however many folders there are.
+    /// asked for its map once, however many folders there are. Of folders above the prefix that a
+    /// key is limited to nothing is asked: an unlimited client has made them.
     /// Errors: as [`kiln_pool::ManifestStore::manifest`], but for [`PoolError::NoObject`].
     pub fn look(&self, name: &str) -> Result<Way> {
-        let folders: Vec<&str> = folders_of(name).collect();
-        let marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
-        let own = mark_of(name);
+        let may = |name: &str| self.0.use_object(name).is_ok();
+        let mut folders: Vec<&str> = folders_of(name).collect();
+        let mut marks: Vec<String> = folders.iter().filter_map(|folder| mark_of(folder)).collect();
+        folders.retain(|folder| may(folder));
+        marks.retain(|mark| may(mark));
+        let own = mark_of(name).filter(|own| may(own));
         let mut names = vec![name];
         names.extend(folders.iter().copied().chain(marks.iter().chain(&own).map(String::as_str)));
         let mut found = self.0.manifests().manifests(&names)?.into_iter();

@@ -17,7 +17,7 @@ use xxhash_rust::xxh64::Xxh64;
 use crate::error::{Code, Result};
 use crate::record::Checksum;
 
-pub(crate) use kiln_stripe::names::hex;
+pub(crate) use kiln_stripe::names::{from_hex as unhex, hex};
 
 /// Bytes of a block whose sums are made at a time, and blocks of one payload beside the one that is
 /// being filled; more where memory is free.
@@ -341,13 +341,6 @@ pub(crate) fn md5(bytes: &[u8]) -> [u8; 16] {
 /// The SHA-256 of bytes at hand, in hex.
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
-}
-
-/// Bytes of hex digits; `None`: the text is invalid.
-pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let pairs = text.as_bytes().chunks(2);
-    pairs.map(|pair| Some((digit(pair[0])? * 16 + digit(*pair.get(1)?)?) as u8)).collect()
 }
 
 /// Bytes in base64.

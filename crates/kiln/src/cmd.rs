@@ -144,6 +144,20 @@ impl Command {
         }
     }
 
+    /// Returns whether a key for names with a prefix is enough: objects are named one by one, or no
+    /// agent is asked for any.
+    pub fn works_by_prefix(&self) -> bool {
+        match self {
+            Command::Get(get) => get.at.is_none(),
+            Command::Rm(rm) => !rm.recursive,
+            Command::Pool(_) | Command::Ls(_) | Command::Mv(_) | Command::Cp(_) => false,
+            Command::Sync(_) | Command::Mount(_) | Command::Scrub(_) | Command::Status(_) => false,
+            Command::Volume(_) | Command::Nbd(_) | Command::Serve(_) | Command::S3(_) => false,
+            Command::Repair(_) | Command::Recode(_) | Command::Coordinator(_) => false,
+            _ => true,
+        }
+    }
+
     /// Printed at an interrupt: what stays, and how to go on. Empty for commands that handle
     /// signals themselves or have nothing to say.
     pub fn interrupted(&self) -> &'static str {

@@ -1,6 +1,6 @@
 //! Exit codes, and the one error type of the program.
 
-use std::{io, path::PathBuf, process::ExitCode};
+use std::{io, path::PathBuf, process::ExitCode, sync::Arc};
 
 use kiln_code::CodeError;
 use kiln_gate::{Code, GateError};
@@ -137,6 +137,9 @@ pub enum Failure {
     /// The key's role permits less.
     #[error("{file}: a key of the role {role} may not do this; it needs the role {least}")]
     Role { file: PathBuf, role: PeerRole, least: PeerRole },
+    /// The key is for some names, and the command is not for single objects.
+    #[error("{file}: a key for names with the prefix {prefix:?} is for get, put, stat and rm")]
+    Prefix { file: PathBuf, prefix: Arc<str> },
     /// A pool of which no node can be used, for a reason that has an exit code of its own.
     #[error("{error}")]
     Denied {
@@ -216,7 +219,7 @@ impl Failure {
             Failure::Plan(PlanError::NotRecoverable { .. }) => Exit::NotRecoverable,
             Failure::Code(_) | Failure::Plan(_) => Exit::Usage,
             Failure::Denied { exit, .. } => *exit,
-            Failure::Role { .. } => Exit::NotPermitted,
+            Failure::Role { .. } | Failure::Prefix { .. } => Exit::NotPermitted,
             Failure::Io { source, .. } => of_file(source),
             Failure::Pool(error) => of_pool(error),
             Failure::Net(NetError::Setup { .. }) | Failure::Recovery(_) => Exit::Usage,

@@ -72,7 +72,7 @@ fn tell_panic(panic: &std::panic::PanicHookInfo<'_>) {
 fn run(words: impl Iterator<Item = OsString>) -> Result<Exit> {
     let Some(program) = cmd::parse(words)? else { return Ok(Exit::Done) };
     let setup = setup::Setup::new(&program.common)?;
-    setup.need_role(program.command.least_role())?;
+    setup.need_role(program.command.least_role(), program.command.works_by_prefix())?;
     interrupt::watch(program.command.interrupted());
     program.command.run(&setup)
 }

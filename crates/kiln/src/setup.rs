@@ -29,7 +29,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use kiln_code::{CodeSpec, Codec};
-use kiln_net::{Address, ClusterKey, Network, agent::PeerRole};
+use kiln_net::agent::{PeerRole, Rights};
+use kiln_net::{Address, ClusterKey, Network};
 use kiln_pool::Pool;
 use kiln_stripe::{Hedge, HedgeCounts, Settings};
 use minijinja::{Value, context};
@@ -204,17 +205,19 @@ impl Setup {
         }
     }
 
-    /// Refuses a key of a lesser role, where one is given. Agents and the keys of before there were
-    /// these roles are refused by agents alone.
-    /// Errors: [`Failure::Role`]; the key cannot be read.
-    pub fn need_role(&self, least: Option<PeerRole>) -> Result<()> {
-        let (Some(least), Some(file)) = (least, &self.key) else { return Ok(()) };
+    /// Refuses a key of a lesser role, where one is given, or for names with a prefix alone. Agents
+    /// and the keys of before there were these roles are refused by agents alone.
+    /// Errors: [`Failure::Role`]; [`Failure::Prefix`].
+    pub fn need_role(&self, least: Option<PeerRole>, by_prefix: bool) -> Result<()> {
         // A command that makes the key comes before it.
-        let Ok(key) = self.key() else { return Ok(()) };
-        match key.holder() {
-            Some(role) if role < least && role <= PeerRole::Operator => {
-                Err(Failure::Role { file: file.clone(), role, least })
+        let (Some(file), Ok(key)) = (&self.key, self.key()) else { return Ok(()) };
+        let Some(Rights { role, prefix }) = key.holder() else { return Ok(()) };
+        let file = file.clone();
+        match (least, prefix) {
+            (Some(least), _) if role < least && role <= PeerRole::Operator => {
+                Err(Failure::Role { file, role, least })
             }
+            (_, Some(prefix)) if !by_prefix => Err(Failure::Prefix { file, prefix }),
             _ => Ok(()),
         }
     }

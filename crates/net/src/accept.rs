@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use super::ClusterKey;
 use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use crate::admission::{Admission, Arrival, Entry, RefusalLog};
-use crate::agent::{ConnectionId, Event, Limits, PeerInfo, PeerRole, refused};
+use crate::agent::{ConnectionId, Event, Limits, PeerInfo, Rights, refused};
 use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
 use crate::{Result, proto::field::TEXT_MAX};
 
@@ -206,7 +206,7 @@ impl IncomingConnection {
     async fn welcome(self, stream: TcpStream, key: Option<ClusterKey>) {
         // Small frames must not wait for large ones.
         let _ = stream.set_nodelay(true);
-        let Some((mut stream, role)) = self.secure(stream, key).await else { return };
+        let Some((mut stream, rights)) = self.secure(stream, key).await else { return };
         let until = Instant::now() + self.limits.hello;
         let hello = match timeout_at(until, read_frame(&mut stream, 0, (HELLO_MAX, 0))).await {
             Ok(Ok(Some(hello))) => hello,
@@ -218,30 +218,30 @@ impl IncomingConnection {
             self.tell(&why);
             return refuse(stream, &why).await;
         }
-        self.serve(stream, role, hello).await;
+        self.serve(stream, rights, hello).await;
     }
 
     fn tell(&self, why: &str) {
         self.seat.entrance.tell(self.peer, why);
     }
 
-    /// The handshake of TLS, where there is one, and the role that the peer has shown.
+    /// The handshake of TLS, where there is one, and the rights of the key that the peer has shown.
     async fn secure(
         &self,
         stream: TcpStream,
         key: Option<ClusterKey>,
-    ) -> Option<(Box<dyn Stream>, PeerRole)> {
-        let Some(key) = key else { return Some((Box::new(stream), PeerInfo::KEYLESS.role)) };
+    ) -> Option<(Box<dyn Stream>, Rights)> {
+        let Some(key) = key else { return Some((Box::new(stream), Rights::ALL)) };
         let tls = TlsAcceptor::from(key.server());
         match timeout(self.limits.handshake, tls.accept(stream).into_fallible()).await {
             Ok(Ok(stream)) => {
                 let shown = stream.get_ref().1.peer_certificates().and_then(|all| all.first());
-                let why = match shown.map(|shown| (ClusterKey::role(shown), key.is_revoked(shown)))
-                {
-                    Some((Some(role), false)) => return Some((Box::new(stream), role)),
-                    Some((_, true)) => "its key is revoked",
-                    _ => "its key has no role that is known here",
-                };
+                let why =
+                    match shown.map(|shown| (ClusterKey::rights(shown), key.is_revoked(shown))) {
+                        Some((Some(rights), false)) => return Some((Box::new(stream), rights)),
+                        Some((_, true)) => "its key is revoked",
+                        _ => "its key has no role that is known here",
+                    };
                 self.tell(why);
                 refuse(stream, why).await;
             }
@@ -255,10 +255,10 @@ impl IncomingConnection {
     }
 
     /// Moves frames until the connection ends.
-    async fn serve(self, stream: Box<dyn Stream>, role: PeerRole, hello: Frame) {
+    async fn serve(self, stream: Box<dyn Stream>, rights: Rights, hello: Frame) {
         let (reading, writing) = tokio::io::split(stream);
         let (writer, queue) = mpsc::unbounded_channel();
-        let info = PeerInfo { address: Some(self.peer), role };
+        let info = PeerInfo { address: Some(self.peer), rights };
         let new = Incoming::New(self.id, self.session, info, writer);
         if self.events.send(new).await.is_err() {
             return;

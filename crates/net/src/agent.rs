@@ -22,7 +22,7 @@ pub use self::event::{Action, Disk, DiskDone, Event};
 pub(crate) use self::failure::refused;
 pub use self::failure::{failed, store_error};
 pub use self::limits::Limits;
-pub use self::role::{PeerInfo, PeerRole};
+pub use self::role::{PeerInfo, PeerRole, Rights};
 pub use self::tasks::{push_answer, push_message, unbundled};
 use self::{claims::Claims, outbox::Outbox, queue::Queue, tasks::Held};
 use crate::proto::{Frame, Message, PAYLOAD_MAX, Priority, Role, VERSION_LEAST};
@@ -248,9 +248,7 @@ impl Agent {
         let deadline =
             (frame.deadline_ms > 0).then(|| now + Duration::from_millis(frame.deadline_ms.into()));
         let mut pending = Pending::new(id, &frame, deadline);
-        let role = connection.peer.role;
-        if let Some(least) = role.lacks(&frame.message) {
-            let why = failure::denied(role, frame.message.name(), least);
+        if let Some(why) = connection.refusal(&frame.message) {
             self.answer(&pending, why);
             return Ok(());
         }
@@ -314,7 +312,7 @@ impl Agent {
                 }
                 _ => return Err(NetError::protocol("a read of nothing open, or of too much")),
             },
-            Message::Ping {} => {
+            Message::Ping {} | Message::Name { .. } => {
                 self.answer(pending, Message::Done {});
                 return Ok(None);
             }

@@ -1,7 +1,7 @@
 //! The shell of a link: makes the connection, moves its frames, keeps the time.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::{io, time::Duration};
 
 use tokio::io::{ReadHalf, WriteHalf};
@@ -16,7 +16,8 @@ use super::stream::{Outgoing, Stream, read_frame, write_frames};
 use super::{Address, ClusterKey};
 use crate::NetError;
 use crate::link::{Action, End, Event, Link};
-use crate::proto::{BODY_MAX, Frame, PAYLOAD_MAX};
+use crate::prefix::{Recent, SHOWN};
+use crate::proto::{BODY_MAX, Frame, Message, PAYLOAD_MAX};
 
 /// A connection must be made within this time.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -34,6 +35,8 @@ pub struct Peer {
     transport: Transport,
     ended: Arc<AtomicBool>,
     why: Reason,
+    /// Objects whose names were shown on it.
+    shown: Mutex<Recent<()>>,
 }
 
 /// The end of a connection, for requests that come later.
@@ -71,7 +74,8 @@ impl Peer {
             connected: AtomicBool::new(false),
         };
         runtime.spawn(dialer.run(asked));
-        Peer { address: address.to_string(), transport: Transport::Task(requests), ended, why }
+        let (address, shown) = (address.to_string(), Mutex::new(Recent::of(SHOWN)));
+        Peer { address, transport: Transport::Task(requests), ended, why, shown }
     }
 
     /// The same in a simulation.
@@ -83,6 +87,7 @@ impl Peer {
             transport: Transport::VirtualRuntime(Arc::clone(simulation), number),
             ended,
             why: Reason::default(),
+            shown: Mutex::new(Recent::of(SHOWN)),
         }
     }
 
@@ -104,6 +109,20 @@ impl Peer {
             let cut = End::shutdown();
             let end = self.why.get().unwrap_or(&cut);
             (request.token)(Err(end.error(&self.address, request.message.name())));
+        }
+    }
+}
+
+impl Peer {
+    /// Shows the name of an object, unless that was done: the agent takes note of it before
+    /// the requests that follow.
+    pub(crate) fn show(&self, key: [u8; 16], name: &str) {
+        let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+        if shown.get(&key).is_none() {
+            shown.note(key, ());
+            let message = Message::Name { name: name.to_owned() };
+            // Under the lock, so that no other thread is ahead of it. A refusal shows later.
+            self.ask(PendingRequest::new(Box::new(drop), message, Duration::ZERO));
         }
     }
 }

@@ -11,6 +11,10 @@ use super::buffers;
 use crate::agent::{Disk, DiskDone, Slot, TaskId};
 use crate::{proto::BODY_MAX, task_executor::TaskExecutor};
 
+/// Bytes of a record of a log of changes, and of the longest one that does not begin anew.
+const RECORD: u64 = 32;
+const LONG: u64 = 1 << 20;
+
 /// A backend with the files that are open on it.
 pub struct DiskSet {
     backend: Arc<dyn Backend>,
@@ -104,7 +108,8 @@ impl DiskSet {
                 locked(&self.open).insert(slot, Open::Reader(reader));
                 Ok(DiskDone::Opened { len })
             }
-            Disk::Append { slot, name, at } => {
+            Disk::Append { slot, name, at, whole } => {
+                let at = if whole { self.end_of_log(&name)? } else { at };
                 let writer = self.backend.append(&name, at)?;
                 let len = writer.len();
                 locked(&self.open).insert(slot, Open::Writer(Arc::new(Mutex::new(writer))));
@@ -159,6 +164,15 @@ impl DiskSet {
                 Ok(DiskDone::Locked(free))
             }
             task => self.run_task(task),
+        }
+    }
+
+    /// Returns where a log of changes is appended to.
+    fn end_of_log(&self, name: &str) -> Result<u64> {
+        match self.backend.open(name) {
+            Ok(file) if file.len() <= LONG => Ok(file.len() / RECORD * RECORD),
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(0),
         }
     }
 

@@ -19,22 +19,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use std::{io::Write, path::Path};
 
+use kiln_store::names::{from_hex, hex};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa,
     KeyPair, KeyUsagePurpose,
 };
-use rustls::client::{Resumption, verify_server_name};
+use rustls::client::Resumption;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName};
-use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{
     ClientConfig, RootCertStore, ServerConfig, pki_types::pem::PemObject, version::TLS13,
 };
 
 pub use self::issued::IssuedKey;
-use crate::{NetError, NetOperation, Result, agent::PeerRole};
+use crate::agent::{PeerRole, Rights};
+use crate::{NetError, NetOperation, Result, prefix};
 
 /// All who may be served by, and so all but clients, have certificates for this name.
 const NAME: &str = "member.kiln.internal";
+/// The end of the name in certificates that tells a prefix, in hex, in labels of 62 digits.
+const PREFIX: &str = ".prefix.kiln.internal";
 /// A key file is a few hundred bytes for each key in it.
 const FILE_MAX: u64 = 64 << 10;
 /// Keys in a file, at most: the one that is used, and those before and after it.
@@ -113,22 +117,34 @@ impl ClusterKey {
     }
 
     /// Writes a key for one role that ends after a time, to a file that must not exist; gives the
-    /// date of its end. Who holds it cannot issue others.
-    /// Errors: this is no cluster key but was issued itself; the file exists or cannot be written.
-    pub fn issue(&self, path: &Path, role: PeerRole, time: Duration) -> Result<String> {
+    /// date of its end. A reader's or writer's may be for objects of a prefix. Who holds it cannot
+    /// issue others.
+    /// Errors: this is no cluster key but was issued itself; the file exists or cannot be written;
+    /// no such key is for a prefix, or for this one.
+    pub fn issue(&self, path: &Path, rights: impl Into<Rights>, time: Duration) -> Result<String> {
+        let rights = &rights.into();
+        if let Some(prefix) = &rights.prefix {
+            let limited = matches!(rights.role, PeerRole::Reader | PeerRole::Writer);
+            let of_role = (!limited).then_some("only readers and writers are limited to a prefix");
+            if let Some(why) = of_role.or(prefix::flaw(prefix)) {
+                return Err(NetError::Setup { what: prefix.to_string(), why: why.to_owned() });
+            }
+        }
         let Source::Authorities(authorities) = &self.keys.source else {
             let why = "it was issued itself; only the cluster key issues others";
             return Err(NetError::Setup { what: self.keys.file.clone(), why: why.to_owned() });
         };
         let (own, end) = (KeyPair::generate().map_err(|e| refused(path, e))?, now() + time);
-        let leaf = certificate(authorities, role, &own, end).map_err(|why| refused(path, why))?;
+        let leaf = certificate(authorities, rights, &own, end).map_err(|why| refused(path, why))?;
         let seconds = since_1970(end).as_secs();
-        let mut text = format!("kiln key, role: {role}\n{ENDS}{seconds}\n{}", own.serialize_pem());
+        let mut text =
+            format!("kiln key, role: {rights}\n{ENDS}{seconds}\n{}", own.serialize_pem());
         text += &leaf.pem();
         text.extend(authorities.iter().map(Authority::pem));
         write_new(path, &text)?;
         let ends = (rcgen::date_time_ymd(1970, 1, 1) + since_1970(end)).date().to_string();
         let id = issued::id_of(leaf.der());
+        let role = issued::word_of(rights);
         self.note("issued", &format!("{id} {role} {ends} {}", path.display()))?;
         Ok(ends)
     }
@@ -169,11 +185,11 @@ impl ClusterKey {
         Ok(ClusterKey { keys: Arc::new(Keys { file, source, trusted, made }) })
     }
 
-    /// Returns the role of its holder; `None`: one of a later release.
-    pub fn holder(&self) -> Option<PeerRole> {
+    /// Returns the rights of its holder; `None`: those of a later release.
+    pub fn holder(&self) -> Option<Rights> {
         match &self.keys.source {
-            Source::Authorities(_) => Some(PeerRole::Administrator),
-            Source::Issued(leaf, _) => ClusterKey::role(leaf),
+            Source::Authorities(_) => Some(Rights::ALL),
+            Source::Issued(leaf, _) => ClusterKey::rights(leaf),
         }
     }
 
@@ -218,17 +234,23 @@ impl ClusterKey {
         ServerName::try_from(NAME).map_err(|error| NetError::protocol(error.to_string()))
     }
 
-    /// The role that a peer's certificate, which was verified, gives it; `None`: none that is
+    /// The rights that a peer's certificate, which was verified, gives it; `None`: none that are
     /// known here.
-    pub(super) fn role(certificate: &CertificateDer<'_>) -> Option<PeerRole> {
-        let parsed = ParsedCertificate::try_from(certificate).ok()?;
-        let has = |name: &str| {
-            let name = ServerName::try_from(name.to_owned());
-            name.is_ok_and(|name| verify_server_name(&parsed, &name).is_ok())
+    pub(super) fn rights(certificate: &CertificateDer<'_>) -> Option<Rights> {
+        let parsed = webpki::EndEntityCert::try_from(certificate).ok()?;
+        let names: Vec<&str> = parsed.valid_dns_names().collect();
+        let of = |limited| {
+            let has = |role: &PeerRole| names.contains(&&role_name(*role, limited)[..]);
+            PeerRole::ALL.into_iter().find(has)
         };
-        let known = PeerRole::ALL.into_iter().find(|role| has(&role_name(*role)));
+        if let Some(role) = of(true) {
+            let digits = names.iter().find_map(|name| name.strip_suffix(PREFIX))?.replace('.', "");
+            let prefix = String::from_utf8(from_hex(&digits)?).ok()?;
+            return Some(Rights { role, prefix: Some(prefix.into()) });
+        }
         // Programs from before there were roles make certificates of the cluster key without one.
-        known.or_else(|| has(NAME).then_some(PeerRole::Administrator))
+        let before = || names.contains(&NAME).then_some(PeerRole::Administrator);
+        Some(Rights { role: of(false).or_else(before)?, prefix: None })
     }
 }
 
@@ -239,7 +261,7 @@ impl Source {
             Source::Issued(leaf, key) => (leaf.clone(), key.clone()),
             Source::Authorities(all) => {
                 let own = KeyPair::generate().map_err(|error| error.to_string())?;
-                let leaf = certificate(all, PeerRole::Administrator, &own, now() + LIFE)?;
+                let leaf = certificate(all, &Rights::ALL, &own, now() + LIFE)?;
                 (leaf.der().clone(), own.serialize_der())
             }
         })
@@ -277,20 +299,25 @@ impl Source {
     }
 }
 
-/// A certificate of a role for a key, until `end`, signed by the first of these.
+/// A certificate of these rights for a key, until `end`, signed by the first of these.
 fn certificate(
     authorities: &[Authority],
-    role: PeerRole,
+    rights: &Rights,
     own: &KeyPair,
     end: SystemTime,
 ) -> Result<rcgen::Certificate, String> {
     use ExtendedKeyUsagePurpose::{ClientAuth, ServerAuth};
-    let (names, usages) = match role {
-        PeerRole::Agent | PeerRole::Administrator => {
-            (vec![NAME.to_owned(), role_name(role)], vec![ServerAuth, ClientAuth])
+    let role = role_name(rights.role, rights.prefix.is_some());
+    let (names, usages) = match (rights.role, &rights.prefix) {
+        (PeerRole::Agent | PeerRole::Administrator, _) => {
+            (vec![NAME.to_owned(), role], vec![ServerAuth, ClientAuth])
         }
-        // One that cannot be taken for a node, nor by an earlier release for an administrator.
-        _ => (vec![role_name(role)], vec![ClientAuth]),
+        // One that cannot be taken for a node, nor by an earlier release for more than it is.
+        (_, Some(prefix)) => {
+            let labels: Vec<String> = prefix.as_bytes().chunks(31).map(hex).collect();
+            (vec![role, labels.join(".") + PREFIX], vec![ClientAuth])
+        }
+        (_, None) => (vec![role], vec![ClientAuth]),
     };
     let mut params = CertificateParams::new(names).map_err(|error| error.to_string())?;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -302,9 +329,9 @@ fn certificate(
     params.signed_by(own, authority).map_err(|error| error.to_string())
 }
 
-/// The name that stands for a role in certificates.
-fn role_name(role: PeerRole) -> String {
-    format!("{role}.kiln.internal")
+/// The name that stands for a role in certificates, another one where it is limited to a prefix.
+fn role_name(role: PeerRole, limited: bool) -> String {
+    format!("{}{role}.kiln.internal", if limited { "limited-" } else { "" })
 }
 
 /// The same for every key, so that only the key tells clusters apart.

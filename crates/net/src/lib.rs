@@ -19,6 +19,7 @@
 mod error;
 mod address;
 pub mod proto;
+mod prefix;
 pub mod pace;
 pub mod throttle;
 pub mod task;

@@ -20,7 +20,7 @@ use bytes::Bytes;
 
 /// The latest version of the protocol, and the earliest one that is still spoken. Two sides speak
 /// the latest one that both know; see [`Message::since`].
-pub const VERSION: u8 = 6;
+pub const VERSION: u8 = 7;
 /// See [`VERSION`].
 pub const VERSION_LEAST: u8 = 1;
 /// The version of frames, the same in all versions of the protocol.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use std::{collections::BTreeMap, fmt, io, path::Path};
 
 use bytes::Bytes;
+use kiln_store::names::{file_key, object_key, object_name};
 use kiln_store::{
     Append, Backend, BackendKind, BatchFiles, Capabilities, Capability, Extensions, Held, Locality,
     Located, Location, LockAnswer, LockAttempt, Locks, LogFile, Logs, Opening, Operation,
@@ -22,6 +23,8 @@ use super::dial::Peer;
 use super::runtime::VirtualRuntime;
 use super::runtime::{PendingRequest, Runtime, Taken, Turn};
 use super::{Address, ClusterKey, silence::Greetings};
+use crate::agent::Rights;
+use crate::prefix::{Recent, files};
 use crate::proto::{Frame, Message, Priority};
 use crate::{NetError, NetOperation, Result};
 
@@ -80,7 +83,14 @@ struct Inner {
     /// handshake costs thousands of bytes.
     orders: Mutex<BTreeMap<String, Arc<Peer>>>,
     greetings: Arc<Greetings>,
+    /// The rights of a key that is for some names only, and names in use by their files' hash.
+    limited: Option<Limited>,
 }
+
+type Limited = (Rights, Mutex<Recent<String>>);
+
+/// Names in use that are remembered, at least.
+const USED: usize = 65_536;
 
 impl fmt::Debug for Network {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -103,20 +113,34 @@ impl Network {
             .enable_all()
             .build()
             .map_err(failed)?;
+        let rights = key.as_ref().and_then(ClusterKey::holder);
+        let limited = rights.filter(|rights| rights.prefix.is_some());
+        let limited = limited.map(|rights| (rights, Mutex::new(Recent::of(USED))));
         let runtime = Runtime::Real { runtime: Some(runtime), key, start: Instant::now() };
-        Ok(Network::on(runtime))
+        Ok(Network::on(runtime, limited))
     }
 
     /// The network of one client of a simulation.
     #[cfg(any(test, feature = "sim"))]
     pub fn simulated(simulation: Arc<dyn VirtualRuntime>) -> Network {
-        Network::on(Runtime::Simulated(simulation))
+        Network::on(Runtime::Simulated(simulation), None)
     }
 
-    fn on(runtime: Runtime) -> Network {
+    fn on(runtime: Runtime, limited: Option<Limited>) -> Network {
         let (priority, orders) = (Priority::Client, Mutex::default());
         let greetings = Arc::default();
-        Network { inner: Arc::new(Inner { runtime, priority, orders, greetings }) }
+        Network { inner: Arc::new(Inner { runtime, priority, orders, greetings, limited }) }
+    }
+
+    /// Shows an agent the names of objects that are in use, by the hashes in their files' names,
+    /// where our key is for some names only.
+    pub fn show(&self, peer: &Peer, keys: impl IntoIterator<Item = [u8; 16]>) {
+        let Some((_, used)) = &self.inner.limited else { return };
+        for key in keys {
+            if let Some(name) = locked(used).get(&key) {
+                peer.show(key, name);
+            }
+        }
     }
 
     /// Takes up from a file which agents were silent for earlier commands, and notes it there.
@@ -308,6 +332,10 @@ impl Remote {
     }
 
     fn begin(&self, peer: &Peer, message: Message, payload: Bytes, patience: Duration) -> Coming {
+        if self.network.inner.limited.is_some() {
+            let files = files(&message).into_iter().flatten();
+            self.network.show(peer, files.filter_map(file_key));
+        }
         let (tell, answer) = sync_channel(1);
         peer.ask(PendingRequest {
             message,
@@ -577,6 +605,21 @@ impl Locality for RemoteBackend {
 }
 
 impl PlaceInfo for RemoteBackend {
+    fn use_object(&self, name: &str) -> Result<(), StoreError> {
+        let Some((rights, used)) = &self.remote.network.inner.limited else { return Ok(()) };
+        if !rights.cover(name) {
+            let why = format!("the key is one of the role {rights}");
+            let source = io::Error::new(io::ErrorKind::PermissionDenied, why);
+            let (op, place, name) = (Operation::Use, self.place(), name.to_owned());
+            return Err(StoreError::Io { op, place, name, source });
+        }
+        let mut used = locked(used);
+        for name in [name, object_name(name)] {
+            used.note(object_key(name), name.to_owned());
+        }
+        Ok(())
+    }
+
     fn space(&self) -> Result<Option<Space>, StoreError> {
         let answer = match self.remote.ask_again(&Message::Space {}) {
             Ok((_, frame)) => frame,

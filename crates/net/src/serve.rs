@@ -160,7 +160,7 @@ impl Shell {
                     None => break,
                     Some(Incoming::Event(event)) => event,
                     Some(Incoming::New(connection, session, peer, writer)) => {
-                        self.writers.insert(connection, (peer, writer));
+                        self.writers.insert(connection, (peer.clone(), writer));
                         Event::Connected { connection, session, peer }
                     }
                 },

@@ -46,6 +46,7 @@ mod operation;
 mod error;
 mod parallel;
 mod system;
+pub mod names;
 pub mod backends;
 pub mod device;
 pub mod shard;

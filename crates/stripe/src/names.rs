@@ -1,6 +1,7 @@
 //! Names of files on nodes.
 
 use crate::{PoolError, Result};
+pub use kiln_store::names::{from_hex, hex, unhex};
 
 /// Kind of a file by its name.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -100,27 +101,6 @@ pub fn check_object(object: &str) -> Result<()> {
         _ => return Ok(()),
     };
     Err(PoolError::Usage { what: format!("object name {object:?} {why}; give another name") })
-}
-
-/// Two hex digits for each byte.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value & 15)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(*byte)]).collect()
-}
-
-/// N bytes from twice as many lower-case hex digits.
-#[must_use]
-pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * N || !digits.iter().all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f')) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

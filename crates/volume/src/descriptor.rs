@@ -96,7 +96,7 @@ impl Descriptor {
     pub fn new(id: [u8; 16], size: u64, segment: u64, log_size: u64, now_ms: u64) -> Descriptor {
         Descriptor {
             version: VERSION,
-            id: crate::segment::hex(&id),
+            id: kiln_stripe::names::hex(&id),
             size,
             segment,
             log_size,

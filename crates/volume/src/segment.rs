@@ -21,7 +21,7 @@
 
 use crate::BLOCK;
 use crate::bytes::{Fields, Push};
-use kiln_store::checksum;
+use kiln_store::{checksum, names::hex};
 use std::collections::BTreeMap;
 
 const MAGIC: [u8; 8] = *b"kilnvseg";
@@ -48,10 +48,6 @@ impl SegmentId {
         let (volume, generation, number) = (hex(&self.volume), self.generation, self.number);
         format!("{}/{volume}/segment/{generation:08x}-{number:012x}", crate::DATA)
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    kiln_stripe::names::hex(bytes)
 }
 
 /// Earlier location of a block of a cleaned segment.

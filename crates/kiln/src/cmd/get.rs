@@ -36,7 +36,7 @@ pub struct Get {
     output: Option<PathBuf>,
     /// The object as it was then, as for kiln ls
     #[arg(long, value_name = "TIME", value_parser = moment)]
-    at: Option<At>,
+    pub(super) at: Option<At>,
     /// Only LENGTH bytes, beginning at START; sizes as in 64KiB
     #[arg(long, value_name = "START+LENGTH", value_parser = byte_range)]
     range: Option<Range<u64>>,

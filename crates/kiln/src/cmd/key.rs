@@ -1,15 +1,15 @@
 //! `kiln key`
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use kiln_net::{ClusterKey, agent::PeerRole};
-use serde::Serialize;
+use kiln_net::agent::{PeerRole, Rights};
+use kiln_net::{ClusterKey, IssuedKey};
 
 use crate::exit::{Exit, Result};
-use crate::{args::help, setup::Setup};
+use crate::{args::help, print::fields, setup::Setup};
 
 /// Issue a key for one role that ends after some days; list and revoke such keys
 ///
@@ -21,6 +21,9 @@ pub struct Key {
     /// Role of its holder
     #[arg(long, value_parser = roles(), required_unless_present_any = ["list", "revoke"])]
     role: Option<PeerRole>,
+    /// Only for objects whose names begin with this, as photos/; for readers and writers
+    #[arg(long, value_name = "PREFIX", requires = "role")]
+    prefix: Option<String>,
     /// Days after which it ends
     #[arg(long, value_name = "N", default_value_t = 90,
           value_parser = clap::value_parser!(u32).range(1..=3650))]
@@ -43,18 +46,6 @@ fn roles() -> impl TypedValueParser<Value = PeerRole> {
     parser.try_map(move |name| named(name).ok_or("no role"))
 }
 
-/// The key that was made, or one of a list.
-#[derive(Serialize)]
-struct Issued {
-    file: String,
-    role: String,
-    ends: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revoked: Option<bool>,
-}
-
 impl Key {
     pub fn run(self, setup: &Setup) -> Result<Exit> {
         let key = setup.key()?;
@@ -62,33 +53,40 @@ impl Key {
             key.revoke(id)?;
         }
         if let (Some(role), Some(output)) = (self.role, &self.output) {
-            return issue(&key, role, self.days, output, setup);
+            let rights = Rights { role, prefix: self.prefix.map(Arc::from) };
+            return issue(&key, &rights, self.days, output, setup);
         }
-        let listed = key.issued()?.into_iter().map(|key| {
-            let (id, revoked) = (Some(key.id), Some(key.revoked));
-            Issued { file: key.file, role: key.role, ends: key.ends, id, revoked }
-        });
-        let listed: Vec<Issued> = listed.filter(|key| self.list || key.id == self.revoke).collect();
-        let line = |Issued { file, role, ends, id, revoked }: &Issued| {
-            let end = if *revoked == Some(true) { "revoked" } else { "ends" };
-            let id = id.as_deref().unwrap_or_default();
-            format!("{id}  {role:13}  {end:7} {ends}  {file}\n")
+        let mut keys = key.issued()?;
+        keys.retain(|key| self.list || self.revoke.as_ref() == Some(&key.id));
+        let line = |IssuedKey { id, role, prefix, ends, file, revoked }: &IssuedKey| {
+            let of = prefix.iter().map(|prefix| format!("  for {prefix:?}")).collect::<String>();
+            let end = if *revoked { "revoked" } else { "ends" };
+            format!("{id}  {role:13}  {end:7} {ends}  {file}{of}\n")
         };
-        let text = || listed.iter().map(line).collect();
+        let text = || keys.iter().map(line).collect();
+        let listed = keys.iter().map(|IssuedKey { id, role, prefix, ends, file, revoked }| {
+            fields! {
+                file: file, role: role, prefix or none: prefix, ends: ends, id: id,
+                revoked: revoked,
+            }
+        });
+        let listed: Vec<_> = listed.collect();
         if self.list { setup.answer(&listed, text) } else { setup.report(&listed, text) }
     }
 }
 
 fn issue(
     key: &ClusterKey,
-    role: PeerRole,
+    rights: &Rights,
     days: u32,
     output: &Path,
     setup: &Setup,
 ) -> Result<Exit> {
     let time = Duration::from_secs(u64::from(days) * 86_400);
-    let ends = key.issue(output, role, time)?;
-    let (file, role) = (output.display().to_string(), role.to_string());
-    let text = format!("{file} is a key of the role {role}; it expires on {ends}\n");
-    setup.report(&Issued { file, role, ends, id: None, revoked: None }, || text)
+    let ends = key.issue(output, rights.clone(), time)?;
+    let (file, role) = (output.display().to_string(), rights.role.to_string());
+    let text = format!("{file} is a key of the role {rights}; it expires on {ends}\n");
+    let prefix = rights.prefix.as_deref();
+    let report = fields! { file: file, role: role, prefix or none: prefix, ends: ends };
+    setup.report(&report, || text)
 }

@@ -27,7 +27,7 @@ pub struct Rm {
     names: Vec<String>,
     /// NAME is a folder: remove all objects in it
     #[arg(short, long)]
-    recursive: bool,
+    pub(super) recursive: bool,
     #[command(flatten)]
     confirm: Confirm,
     #[command(flatten)]

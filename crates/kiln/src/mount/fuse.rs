@@ -10,13 +10,13 @@ use fuser::{
     ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyStatfs, ReplyWrite,
     ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
-use kiln_stripe::names::hex;
+use kiln_stripe::names::{from_hex, hex};
 
 use super::refusal::{Refusal, Result, refuse};
 use super::{FRESH, Kind, Mount, Node, Source};
 use crate::print::warning_line;
 use crate::setup::{codec, kept::is_kept};
-use crate::transfer::attributes::{About, Entry, bytes, system_time, time_now, time_of_system};
+use crate::transfer::attributes::{About, Entry, system_time, time_now, time_of_system};
 use crate::transfer::local_tree::joined;
 use crate::transfer::raw_names::{path_of, to_file, to_pool};
 
@@ -271,7 +271,7 @@ impl Filesystem for Door {
         getxattr(_: &Request, ino: INodeNo, name: &OsStr, size: u32) ReplyXattr => {
             let about = mount.look(&mount.name(ino.0)?)?.about;
             let value = name.to_str().and_then(|name| about.extended.get(shown_attribute(name)?));
-            let value = value.and_then(|digits| bytes(digits));
+            let value = value.and_then(|digits| from_hex(digits));
             Ok((size, value.ok_or(Refusal(Errno::ENODATA))?))
         };
         listxattr(_: &Request, ino: INodeNo, size: u32) ReplyXattr => {

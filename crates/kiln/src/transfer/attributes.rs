@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, fs::Metadata, os::unix::fs::MetadataExt, path::
 
 use kiln_folders::attributes_in;
 use kiln_pool::{GetRequest, Pool, layout::MAX_NAME};
-use kiln_stripe::{PoolError, Settings, names::hex};
+use kiln_stripe::{PoolError, Settings, names::from_hex, names::hex};
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{Failure, Result};
@@ -114,7 +114,9 @@ impl Entry {
             mode: mode_for(about.mode, about.owner),
             time: system_time(about.time),
             owner: about.owner,
-            extended: extended.filter_map(|(n, value)| Some((n.clone(), bytes(value)?))).collect(),
+            extended: extended
+                .filter_map(|(n, value)| Some((n.clone(), from_hex(value)?)))
+                .collect(),
         })
     }
 
@@ -230,12 +232,6 @@ pub fn time_of_system(time: SystemTime) -> (i64, u32) {
             before => (-(before.as_secs() as i64) - 1, 1_000_000_000 - before.subsec_nanos()),
         },
     }
-}
-
-/// Reads hex digits.
-pub fn bytes(digits: &str) -> Option<Vec<u8>> {
-    let pair = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    digits.as_bytes().chunks(2).map(pair).collect()
 }
 
 /// Units of time of file systems that have coarser ones: NTFS, others by microseconds, exFAT, whole

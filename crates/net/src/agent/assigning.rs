@@ -1,8 +1,10 @@
 //! Arrival of assignments at an agent, and the limits within which they become tasks.
 
-use super::{Agent, ConnectionId, Disk, TaskId, connection::Pending, failure, tasks::Held};
+use super::connection::{Connection, Pending};
+use super::{Agent, ConnectionId, Disk, TaskId, failure, tasks::Held};
 use crate::proto::assignment::{ASSIGNMENT_MAX, Assignment};
-use crate::{NetError, Result, proto::Priority, task::Task};
+use crate::proto::{Message, Priority};
+use crate::{NetError, Result, task::Task};
 use std::{sync::Arc, time::Duration};
 
 impl Agent {
@@ -37,7 +39,7 @@ impl Agent {
         held.arriving.extend_from_slice(bytes);
         held.assigned = held.arriving.len() as u64;
         if held.assigned < total {
-            self.answer(pending, crate::proto::Message::Done {});
+            self.answer(pending, Message::Done {});
             return Ok(());
         }
         let arrived = std::mem::take(&mut held.arriving);
@@ -71,14 +73,12 @@ impl Agent {
         let spec = Assignment::decode(arrived);
         let ready = spec.and_then(|spec| Task::within(Arc::new(spec), left));
         let ready = ready.map(|task| task.under(self.clocks.clone()));
-        let role = self.connections.get(&pending.connection).map(|asks| asks.peer.role);
-        if let (Ok(task), Some(role)) = (&ready, role)
-            && let Some(least) = role.lacks_to_rebuild(
-                task.spec().targets.iter().flat_map(|target| [&target.part[..], &target.name]),
-            )
+        let asks = self.connections.get(&pending.connection);
+        if let (Ok(task), Some(asks)) = (&ready, asks)
+            && let Some(why) = refusal(task.spec(), asks)
         {
             self.tasks.remove(&id);
-            return self.answer(pending, failure::denied(role, "Assign", least));
+            return self.answer(pending, why);
         }
         if let Ok(task) = &ready
             && self.others_write(task.spec())
@@ -113,4 +113,15 @@ impl Agent {
             .flat_map(|task| &task.spec().targets);
         written.any(|file| spec.targets.iter().any(|target| target.part == file.part))
     }
+}
+
+/// Returns the answer to a peer whose key is not for what a task reads or writes.
+fn refusal(spec: &Assignment, asks: &Connection) -> Option<Message> {
+    let (rights, targets) = (&asks.peer.rights, &spec.targets);
+    let written = || targets.iter().flat_map(|target| [&target.part[..], &target.name]);
+    if let Some(least) = rights.role.lacks_to_rebuild(written()) {
+        return Some(failure::denied(rights.role, "Assign", least));
+    }
+    let mut files = spec.sources.iter().map(|source| &source.name[..]).chain(written());
+    (!asks.are_shown(&mut files)).then(|| failure::outside(rights, "Assign"))
 }

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use kiln_store::StoreError;
+use kiln_store::names::{file_key, object_key};
 
 use super::{ConnectionId, Disk, DiskDone, Limits, PeerInfo, Slot, TaskId, failure};
+use crate::prefix::{CHANGES, REMEMBERED, Recent, files};
 use crate::proto::{Frame, Message, PADDING_MAX, Priority, VERSION_LEAST};
 use crate::{NetError, Result};
 
@@ -102,6 +104,8 @@ pub(super) struct Connection {
     /// When it last said something.
     pub heard: Duration,
     pub handles: BTreeMap<u32, Handle>,
+    /// Objects whose names were shown, where the peer's key is for some names only.
+    shown: Recent<()>,
     next_handle: u32,
     last_request: u64,
     /// Requests whose replies are not sent, with the bytes they carry or ask for.
@@ -119,6 +123,7 @@ impl Connection {
             version: VERSION_LEAST,
             heard: now,
             handles: BTreeMap::new(),
+            shown: Recent::of(REMEMBERED),
             next_handle: 1,
             last_request: 0,
             under_way: BTreeMap::new(),
@@ -158,6 +163,36 @@ impl Connection {
         Ok(())
     }
 
+    /// Takes note of a name that is shown. Returns the answer to a request that the peer's key is
+    /// not for.
+    pub fn refusal(&mut self, message: &Message) -> Option<Message> {
+        let rights = &self.peer.rights;
+        if let Some(least) = rights.role.lacks(message) {
+            return Some(failure::denied(rights.role, message.name(), least));
+        }
+        rights.prefix.as_ref()?;
+        let may = match message {
+            Message::Name { name } => {
+                if rights.cover(name) {
+                    self.shown.note(object_key(name), ());
+                }
+                rights.cover(name)
+            }
+            // Its length is needed to append to it.
+            Message::Read { handle, .. } => {
+                self.handles.get(handle).is_none_or(|open| open.name != CHANGES)
+            }
+            _ => files(message).is_some_and(|files| self.are_shown(files.into_iter())),
+        };
+        (!may).then(|| failure::outside(&self.peer.rights, message.name()))
+    }
+
+    /// Returns whether all of these files are of objects that the peer may use.
+    pub fn are_shown<'a>(&self, mut files: impl Iterator<Item = &'a str>) -> bool {
+        let is_shown = |file| file_key(file).is_some_and(|key| self.shown.get(&key).is_some());
+        self.peer.rights.prefix.is_none() || files.all(is_shown)
+    }
+
     /// The reply to a request is on its way: what it used is free again.
     pub fn settled(&mut self, request: u64) {
         if let Some(cost) = self.under_way.remove(&request) {
@@ -172,7 +207,10 @@ impl Connection {
         let lock = matches!(message, Message::Lock { .. });
         let log = matches!(message, Message::CreateLog { .. });
         let (name, end, disk) = match message {
-            Message::Append { name, at } => (name.clone(), at, Disk::Append { slot, name, at }),
+            Message::Append { name, at } => {
+                let whole = name == CHANGES && self.peer.rights.prefix.is_some();
+                (name.clone(), at, Disk::Append { slot, name, at, whole })
+            }
             Message::Open { name } => (name.clone(), 0, Disk::Open { slot, name }),
             Message::CreateLog { name, size } => {
                 (name.clone(), 0, Disk::CreateLog { slot, name, size })
@@ -248,7 +286,8 @@ impl Connection {
         let Some(open) = self.handles.get_mut(&handle) else { return };
         open.busy = false;
         match outcome {
-            Ok(DiskDone::Opened { .. } | DiskDone::Locked(true)) => open.opened = true,
+            Ok(DiskDone::Opened { len }) => (open.opened, open.end) = (true, *len),
+            Ok(DiskDone::Locked(true)) => open.opened = true,
             Ok(DiskDone::Locked(false)) => self.abandoned(pending),
             Ok(_) => {}
             Err(_) if open.opened => open.broken = !open.log,

@@ -83,6 +83,8 @@ pub enum Disk {
         name: String,
         /// Length to cut it to.
         at: u64,
+        /// It is a log of changes that may not be cut: it is appended to where it ends.
+        whole: bool,
     },
     /// Append.
     Write { slot: Slot, bytes: Bytes },

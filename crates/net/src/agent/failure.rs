@@ -1,6 +1,6 @@
 //! Failures of storage as messages, and back.
 
-use super::PeerRole;
+use super::{PeerRole, Rights};
 use crate::{NetError, proto::Message};
 use kiln_store::{Operation, StoreError, check_name};
 use std::io;
@@ -106,6 +106,11 @@ pub(super) fn denied(role: PeerRole, what: &str, least: PeerRole) -> Message {
         "a key of the role {role} may not ask for {what}; that needs a key of the role {least}"
     );
     plain(DENIED, &why)
+}
+
+/// The answer to a request about what is not known to be of a limited key's objects.
+pub(super) fn outside(rights: &Rights, what: &str) -> Message {
+    plain(DENIED, &format!("a key of the role {rights} may not ask for {what} of anything else"))
 }
 
 pub(super) fn busy(why: &str) -> Message {

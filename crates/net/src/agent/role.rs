@@ -2,7 +2,8 @@
 //! files, and the least role that each needs.
 
 use crate::proto::Message;
-use std::{fmt, net::SocketAddr};
+use kiln_store::names::object_name;
+use std::{fmt, net::SocketAddr, sync::Arc};
 
 /// The role that a peer's key gives it. Each of the first three includes the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +56,7 @@ impl PeerRole {
             M::Assign { .. } | M::Start { .. } | M::Watch { .. } | M::Fetch { .. } => Self::Reader,
             M::Reads {} => Self::Reader,
             M::Space {} | M::List { .. } | M::Open { .. } | M::Read { .. } => Self::Reader,
-            M::Abort { .. } | M::Close { .. } | M::Locate { .. } => Self::Reader,
+            M::Abort { .. } | M::Close { .. } | M::Locate { .. } | M::Name { .. } => Self::Reader,
             M::Lock { .. } | M::Sync { .. } | M::Write { .. } => Self::Writer,
             M::WriteAt { .. } | M::WritePadded { .. } => Self::Writer,
             M::Append { name, .. } | M::CreateLog { name, .. } | M::Remove { name } => {
@@ -122,19 +123,53 @@ fn changing(name: &str) -> PeerRole {
     }
 }
 
+/// The rights that a key gives its holder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rights {
+    /// Its role.
+    pub role: PeerRole,
+    /// It is for objects whose names begin with this; `None`: for all.
+    pub prefix: Option<Arc<str>>,
+}
+
+impl Rights {
+    /// The rights of holders of the cluster key.
+    pub const ALL: Rights = Rights { role: PeerRole::Administrator, prefix: None };
+
+    /// Returns whether they are for the object of a name, or of that of a kept version.
+    pub(crate) fn cover(&self, name: &str) -> bool {
+        self.prefix.as_ref().is_none_or(|prefix| object_name(name).starts_with(&**prefix))
+    }
+}
+
+impl From<PeerRole> for Rights {
+    fn from(role: PeerRole) -> Rights {
+        Rights { role, prefix: None }
+    }
+}
+
+impl fmt::Display for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.prefix {
+            Some(prefix) => write!(f, "{} for names that begin with {prefix:?}", self.role),
+            None => self.role.fmt(f),
+        }
+    }
+}
+
 /// The peer of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerInfo {
     /// Its address, if that is known.
     pub address: Option<SocketAddr>,
-    /// The role that its key gives it.
-    pub role: PeerRole,
+    /// The rights that its key gives it.
+    pub rights: Rights,
 }
 
 impl PeerInfo {
     /// A peer where there are no keys: on the loopback interface, or in a simulation. It may do
     /// everything.
-    pub const KEYLESS: PeerInfo = PeerInfo { address: None, role: PeerRole::Administrator };
+    pub const KEYLESS: PeerInfo = PeerInfo { address: None, rights: Rights::ALL };
 }
 
 impl fmt::Display for PeerRole {

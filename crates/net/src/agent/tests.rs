@@ -1,4 +1,5 @@
 use super::*;
+use crate::prefix::CHANGES;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -17,15 +18,19 @@ impl Rig {
     }
 
     fn connect(&mut self, connection: ConnectionId) {
-        let hello = Message::Hello { lowest: 1, highest: 9, place: String::new() };
-        assert!(
-            self.event(Event::Connected { connection, session: 7, peer: PeerInfo::KEYLESS })
-                .is_empty()
-        );
-        let frame = Frame::new(0, hello);
-        let actions = self.event(Event::Frame { connection, frame });
+        let actions = self.greet(connection, PeerInfo::KEYLESS, 9);
         let [Action::Send { session: 0, frame, .. }] = &actions[..] else { panic!("{actions:?}") };
         assert!(matches!(&frame.message, Message::Welcome { session: 7, .. }));
+    }
+
+    /// Connects, and says Hello for versions up to this one.
+    fn greet(&mut self, connection: ConnectionId, peer: PeerInfo, highest: u8) -> Vec<Action> {
+        assert!(self.event(Event::Connected { connection, session: 7, peer }).is_empty());
+        self.of(connection, 0, Message::Hello { lowest: 1, highest, place: String::new() })
+    }
+
+    fn of(&mut self, connection: ConnectionId, id: u64, message: Message) -> Vec<Action> {
+        self.event(Event::Frame { connection, frame: Frame::new(id, message) })
     }
 
     fn event(&mut self, event: Event) -> Vec<Action> {
@@ -270,15 +275,9 @@ fn open_files_are_limited() {
 #[test]
 fn credit_of_all_connections_is_bounded_and_each_can_carry_a_payload() {
     let limits = Limits { memory: 64 << 20, ..Limits::default() };
-    let mut agent = Agent::new("here", limits);
+    let mut rig = Rig { agent: Agent::new("here", limits), now: Duration::ZERO, next: 1 };
     let mut grant = |connection| {
-        agent.handle(
-            Duration::ZERO,
-            Event::Connected { connection, session: 7, peer: PeerInfo::KEYLESS },
-        );
-        let hello = Message::Hello { lowest: 1, highest: 1, place: String::new() };
-        let frame = Frame::new(0, hello);
-        let actions = agent.handle(Duration::ZERO, Event::Frame { connection, frame });
+        let actions = rig.greet(connection, PeerInfo::KEYLESS, 1);
         let Message::Welcome { credit, .. } = answer(&actions) else { panic!("{actions:?}") };
         u64::from(credit)
     };
@@ -287,8 +286,8 @@ fn credit_of_all_connections_is_bounded_and_each_can_carry_a_payload() {
     assert!(credits.iter().all(|credit| *credit >= PAYLOAD_MAX as u64));
     assert!(credits.iter().sum::<u64>() <= (64 << 20) + 200 * PAYLOAD_MAX as u64);
     // Who leaves gives it back.
-    (0..199).for_each(|connection| drop(agent.handle(SECOND, Event::Closed { connection })));
-    assert!(agent.credit_left() > 15 << 20);
+    (0..199).for_each(|connection| drop(rig.event(Event::Closed { connection })));
+    assert!(rig.agent.credit_left() > 15 << 20);
 }
 
 #[test]
@@ -332,25 +331,19 @@ fn a_name_is_one_connections_until_it_ends_or_gives_it_back() {
     let mut rig = Rig::new(Limits::default());
     let address = Some("192.0.2.7:4000".parse().unwrap());
     let peer = PeerInfo { address, ..PeerInfo::KEYLESS };
-    rig.event(Event::Connected { connection: 2, session: 7, peer });
-    let hello = Message::Hello { lowest: 1, highest: 2, place: String::new() };
-    rig.event(Event::Frame { connection: 2, frame: Frame::new(0, hello) });
+    rig.greet(2, peer, 2);
     let claim = |by: &str| {
         let claimant = [by.len() as u8; 16];
         Message::Claim { name: "repairs".into(), claimant, by: by.into() }
     };
-    let second = |rig: &mut Rig, id, message| {
-        let frame = Frame::new(id, message);
-        answer(&rig.event(Event::Frame { connection: 2, frame }))
-    };
+    let second = |rig: &mut Rig, id, message| answer(&rig.of(2, id, message));
     assert_eq!(second(&mut rig, 1, claim("process 5")), Message::Opened { handle: 1, len: 0 });
     rig.now += 3 * SECOND;
     let by = "process 5 at 192.0.2.7:4000, for 3 s".to_owned();
     assert_eq!(answer(&rig.say(claim("me"))), Message::Held { by });
     let other = Message::Claim { name: "other".into(), claimant: [9; 16], by: "me".into() };
     assert!(matches!(answer(&rig.say(other)), Message::Opened { .. }));
-    let actions = rig
-        .event(Event::Frame { connection: 2, frame: Frame::new(2, Message::Close { handle: 1 }) });
+    let actions = rig.of(2, 2, Message::Close { handle: 1 });
     assert!(matches!(actions[..], [Action::Drop { .. }, Action::Send { .. }]), "{actions:?}");
     assert!(matches!(answer(&rig.say(claim("me"))), Message::Opened { .. }));
     assert!(matches!(second(&mut rig, 3, claim("it!")), Message::Held { .. }));
@@ -358,38 +351,25 @@ fn a_name_is_one_connections_until_it_ends_or_gives_it_back() {
     assert!(matches!(second(&mut rig, 4, claim("it!")), Message::Opened { .. }));
     // On a new connection the same one has it again, and the end of the old one changes nothing.
     rig.connect(3);
-    let frame = Frame::new(1, claim("it!"));
-    let again = answer(&rig.event(Event::Frame { connection: 3, frame }));
-    assert!(matches!(again, Message::Opened { .. }));
+    assert!(matches!(answer(&rig.of(3, 1, claim("it!"))), Message::Opened { .. }));
     rig.event(Event::Closed { connection: 2 });
     rig.connect(4);
-    let frame = Frame::new(1, claim("another"));
-    let held = answer(&rig.event(Event::Frame { connection: 4, frame }));
-    assert!(matches!(held, Message::Held { .. }));
+    assert!(matches!(answer(&rig.of(4, 1, claim("another"))), Message::Held { .. }));
 }
 
 #[test]
 fn peers_of_version_1_are_spoken_to_as_they_know() {
-    let mut agent = Agent::new("here", Limits::default());
-    let now = Duration::ZERO;
-    agent.handle(now, Event::Connected { connection: 1, session: 7, peer: PeerInfo::KEYLESS });
-    let hello = Message::Hello { lowest: 1, highest: 1, place: String::new() };
-    let hello = Event::Frame { connection: 1, frame: Frame::new(0, hello) };
-    let actions = agent.handle(now, hello);
+    let mut rig = Rig { agent: Agent::new("here", Limits::default()), now: SECOND, next: 1 };
+    let actions = rig.greet(1, PeerInfo::KEYLESS, 1);
     assert!(matches!(answer(&actions), Message::Welcome { version: 1, .. }), "{actions:?}");
-    let lock = Frame::new(1, Message::Lock { wait: false });
-    let (job, _) = started(&agent.handle(now, Event::Frame { connection: 1, frame: lock }));
-    let outcome = Ok(DiskDone::Locked(false));
-    assert_eq!(answer(&agent.handle(now, Event::Finished { job, outcome })), Message::Busy {});
-    let claim =
-        Frame::new(2, Message::Claim { name: "a".into(), claimant: [0; 16], by: "b".into() });
-    assert!(closes(&agent.handle(now, Event::Frame { connection: 1, frame: claim })));
+    let (job, _) = started(&rig.say(Message::Lock { wait: false }));
+    assert_eq!(answer(&rig.finish(job, DiskDone::Locked(false))), Message::Busy {});
+    let claim = Message::Claim { name: "a".into(), claimant: [0; 16], by: "b".into() };
+    assert!(closes(&rig.say(claim)));
     // One who knows only later versions is refused.
-    agent.handle(now, Event::Connected { connection: 2, session: 7, peer: PeerInfo::KEYLESS });
-    let hello =
-        Message::Hello { lowest: crate::proto::VERSION + 1, highest: 9, place: String::new() };
-    let hello = Event::Frame { connection: 2, frame: Frame::new(0, hello) };
-    assert!(closes(&agent.handle(now, hello)));
+    rig.event(Event::Connected { connection: 2, session: 7, peer: PeerInfo::KEYLESS });
+    let lowest = crate::proto::VERSION + 1;
+    assert!(closes(&rig.of(2, 0, Message::Hello { lowest, highest: 9, place: String::new() })));
 }
 
 /// Requests, and whether reader, writer, operator, client, agent and administrator may make each.
@@ -409,13 +389,11 @@ fn requests() -> Vec<(Message, [bool; 6])> {
     let repairs = [false, false, true, true, false, true];
     let orders = [false, false, true, false, false, true];
     let members = [false, false, false, true, false, true];
+    let agents = [false, false, false, false, true, true];
     vec![
         (Message::Ping {}, all),
         (Message::Cancel { request: 9 }, all),
-        (
-            Message::Push { task, window: 0, piece: 0, at: 0, total: 0 },
-            [false, false, false, false, true, true],
-        ),
+        (Message::Push { task, window: 0, piece: 0, at: 0, total: 0 }, agents),
         (Message::Space {}, reads),
         (Message::Reads {}, reads),
         (Message::List { after: String::new() }, reads),
@@ -464,28 +442,126 @@ fn requests() -> Vec<(Message, [bool; 6])> {
 
 #[test]
 fn peers_may_ask_for_what_their_role_is_for() {
-    let asked = |role, message: Message| {
-        let mut agent = Agent::new("here", Limits::default());
-        let now = Duration::ZERO;
-        let peer = PeerInfo { role, ..PeerInfo::KEYLESS };
-        agent.handle(now, Event::Connected { connection: 1, session: 7, peer });
-        let hello = Message::Hello { lowest: 1, highest: 9, place: String::new() };
-        agent.handle(now, Event::Frame { connection: 1, frame: Frame::new(0, hello) });
-        let frame = Frame::new(1, message);
-        let actions = agent.handle(now, Event::Frame { connection: 1, frame });
-        assert!(!closes(&actions), "{actions:?}");
-        let refused = |action: &Action| match action {
-            Action::Send { frame, .. } => match &frame.message {
-                Message::Failed { text, .. } => text.contains("role"),
-                _ => false,
-            },
-            _ => false,
-        };
-        !actions.iter().any(refused)
-    };
     for (message, may) in requests() {
         for (role, may) in PeerRole::ALL.into_iter().zip(may) {
-            assert_eq!(asked(role, message.clone()), may, "{role}: {}", message.name());
+            let mut rig = Rig::new(Limits::default());
+            rig.greet(2, PeerInfo { rights: role.into(), ..PeerInfo::KEYLESS }, 9);
+            let is_refused = is_refused(&rig.of(2, 1, message.clone()));
+            assert_eq!(is_refused, !may, "{role}: {}", message.name());
         }
+    }
+}
+
+/// A peer whose key is one of a writer for names that begin with `photos/`.
+fn limited() -> PeerInfo {
+    let rights = Rights { role: PeerRole::Writer, prefix: Some("photos/".into()) };
+    PeerInfo { rights, ..PeerInfo::KEYLESS }
+}
+
+fn is_refused(actions: &[Action]) -> bool {
+    assert!(!closes(actions), "{actions:?}");
+    matches!(actions, [Action::Send { frame, .. }]
+        if matches!(&frame.message, Message::Failed { text, .. } if text.contains("role")))
+}
+
+fn hash_of(name: &str) -> String {
+    kiln_store::names::hex(&kiln_store::names::object_key(name))
+}
+
+#[test]
+fn a_limited_key_uses_files_of_objects_whose_names_it_has_shown() {
+    let kept = kiln_store::names::kept_name("photos/a", &[5; 16]);
+    let [own, past, other] = ["photos/a", &kept, "letters/a"].map(hash_of);
+    let file = format!("{own}.manifest");
+    let part = |of: &str| format!(".{of}.{own}.1.manifest.part");
+    let named = |of: &str| {
+        let (name, file) = (format!("{of}.{own}.03.kiln"), file.clone());
+        vec![
+            Message::Open { name: name.clone() },
+            Message::Locate { name: name.clone() },
+            Message::Remove { name: name.clone() },
+            Message::Append { name: part(of), at: 0 },
+            Message::Rename { from: part(of), to: file.clone() },
+            Message::Rename { from: part(&own), to: name.clone() },
+            Message::CopyHome { from: name.clone(), to: file.clone() },
+            Message::CopyHome { from: file, to: name },
+        ]
+    };
+    let name = |name: &str| Message::Name { name: name.into() };
+    let mut never = vec![
+        Message::Open { name: format!("{own}x") },
+        Message::Rename { from: file.clone(), to: CHANGES.into() },
+        Message::CreateLog { name: file.clone(), size: 4096 },
+        Message::CloseLog { name: file.clone(), to: file.clone(), force: true },
+        Message::WriteAt { handle: 1, offset: 0 },
+        Message::WritePadded { handle: 1, offset: 0, zeros: 1 },
+        name("photo"),
+        name("letters/a"),
+        name(&kept.replace("/a", "")),
+    ];
+    // All others that are no matter of names, or are about a task, or about what all may read.
+    let free = ["Ping", "Cancel", "Space", "Reads", "Lock", "Assign", "Start", "Watch", "Fetch"];
+    let free = |message: &Message| {
+        let common = Message::Append { name: CHANGES.into(), at: 0 };
+        let node = Message::Open { name: "kiln-node.toml".into() };
+        free.contains(&message.name())
+            || matches!(message, Message::Abort { .. })
+            || [common, node].contains(message)
+    };
+    never.extend(requests().into_iter().map(|(message, _)| message).filter(|asked| !free(asked)));
+    for (messages, may) in
+        [(named(&own), true), (named(&past), true), (named(&other), false), (never, false)]
+    {
+        for message in messages {
+            let mut rig = Rig::new(Limits::default());
+            rig.greet(2, limited(), 9);
+            rig.greet(3, limited(), 9);
+            for (at, shown) in (1..).zip(["photos/a", &kept]) {
+                assert_eq!(answer(&rig.of(2, at, name(shown))), Message::Done {});
+            }
+            // It holds for its connection.
+            assert!(is_refused(&rig.of(3, 1, message.clone())), "{message:?}");
+            assert_eq!(is_refused(&rig.of(2, 3, message.clone())), !may, "{message:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_limited_key_needs_beside_objects_it_may_ask_for() {
+    let mut rig = Rig { agent: Agent::new("here", Limits::default()), now: SECOND, next: 1 };
+    rig.greet(1, limited(), 9);
+    for message in [Message::Space {}, Message::Lock { wait: false }] {
+        started(&rig.say(message));
+    }
+    for name in ["kiln-pool.toml", CHANGES] {
+        let (job, _) = started(&rig.say(Message::Open { name: name.into() }));
+        rig.finish(job, DiskDone::Opened { len: 64 });
+    }
+    // The lock has handle 1. The log of changes holds the keys of others, and is not cut.
+    started(&rig.say(Message::Read { handle: 2, offset: 0, len: 9 }));
+    assert!(is_refused(&rig.say(Message::Read { handle: 3, offset: 0, len: 9 })));
+    let (_, work) = started(&rig.say(Message::Append { name: CHANGES.into(), at: 64 }));
+    assert!(matches!(work, Disk::Append { whole: true, .. }));
+    // A task is of the objects that its files are of.
+    rig.say(Message::Name { name: "photos/a".into() });
+    for (name, may) in [("letters/a", false), ("photos/a", true)] {
+        let mut share = crate::proto::assignment::tests::shares().swap_remove(0);
+        share.sources[0].name = format!("{0}.{0}.00.kiln", hash_of(name));
+        let bytes = share.encode();
+        let assign = Message::Assign { task: [1; 16], at: 0, total: bytes.len() as u64 };
+        let actions = rig.ask(Frame::new(0, assign).with(bytes.into()));
+        assert_eq!(is_refused(&actions), !may, "{actions:?}");
+    }
+}
+
+#[test]
+fn a_log_of_changes_is_only_appended_to() {
+    let backend = std::sync::Arc::new(kiln_store::MemoryBackend::new());
+    let disks = crate::DiskSet::new(backend.clone());
+    // A record that was cut short is written over, and a log that is long begins anew.
+    for (len, end) in [(0, 0), (64, 64), (70, 64), (1 << 20, 1 << 20), ((1 << 20) + 32, 0)] {
+        backend.put(CHANGES, vec![1; len]);
+        let append = Disk::Append { slot: 1, name: CHANGES.into(), at: 0, whole: true };
+        assert_eq!(disks.run(append).unwrap(), DiskDone::Opened { len: end });
     }
 }

@@ -8,7 +8,7 @@ use rustls::pki_types::CertificateDer;
 use sha2::{Digest as _, Sha256};
 
 use super::{ClusterKey, io_error};
-use crate::{NetError, NetOperation, Result};
+use crate::{NetError, NetOperation, Result, agent::Rights};
 
 /// A key that was issued.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,6 +17,8 @@ pub struct IssuedKey {
     pub id: String,
     /// Its role.
     pub role: String,
+    /// It is for objects whose names begin with this; `None`: for all.
+    pub prefix: Option<String>,
     /// The date of its end.
     pub ends: String,
     /// The file that it was written to.
@@ -28,6 +30,12 @@ pub struct IssuedKey {
 /// Returns the number of a certificate, by which it is revoked.
 pub(super) fn id_of(certificate: &CertificateDer<'_>) -> String {
     Sha256::digest(certificate).iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Returns the word for rights in a record: the role, with the prefix behind it if there is one.
+pub(super) fn word_of(rights: &Rights) -> String {
+    let prefix = rights.prefix.iter().map(|p| p.replace('%', "%25").replace(' ', "%20"));
+    prefix.fold(rights.role.to_string(), |role, prefix| format!("{role}:{prefix}"))
 }
 
 impl ClusterKey {
@@ -61,7 +69,12 @@ impl ClusterKey {
             let mut words = line.splitn(4, ' ').map(str::to_owned);
             let (id, role, ends) = (words.next()?, words.next()?, words.next()?);
             let (file, revoked) = (words.next()?, revoked.lines().any(|line| line.trim() == id));
-            Some(IssuedKey { id, role, ends, file, revoked })
+            let (role, prefix) =
+                role.split_once(':').map_or((&role[..], None), |(role, prefix)| {
+                    (role, Some(prefix.replace("%20", " ").replace("%25", "%")))
+                });
+            let role = role.to_owned();
+            Some(IssuedKey { id, role, prefix, ends, file, revoked })
         };
         Ok(issued.lines().filter_map(key).collect())
     }

@@ -1,24 +1,18 @@
 use super::*;
 
 #[test]
-fn key_files_that_others_can_read_are_refused() {
+fn files_that_others_can_read_or_that_are_no_keys_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("key");
+    assert!(ClusterKey::load(&path).is_err());
     ClusterKey::create(&path).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     let error = ClusterKey::load(&path).unwrap_err().to_string();
     assert!(error.contains("chmod 600"), "{error}");
-}
-
-#[test]
-fn files_that_are_no_keys_are_refused() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("key");
-    assert!(ClusterKey::load(&path).is_err());
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
     for text in ["", "hello", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"] {
         fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         assert!(ClusterKey::load(&path).is_err(), "{text:?}");
     }
 }
@@ -38,7 +32,7 @@ fn meet(client: &ClusterKey, server: &ClusterKey) -> Result<Option<PeerRole>, ru
         client.read_tls(&mut &bytes[..]).unwrap();
         client.process_new_packets()?;
     }
-    Ok(ClusterKey::role(&server.peer_certificates().unwrap()[0]))
+    Ok(ClusterKey::rights(&server.peer_certificates().unwrap()[0]).map(|rights| rights.role))
 }
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -76,6 +70,31 @@ fn keys_say_who_somebody_is_and_clients_cannot_serve() {
     let agent = &issued.iter().find(|(role, _)| *role == PeerRole::Agent).unwrap().1;
     for (role, key) in &issued {
         assert_eq!(meet(key, agent).unwrap(), Some(*role));
+    }
+}
+
+#[test]
+fn a_key_for_a_prefix_says_so_and_is_none_of_its_role_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let cluster = ClusterKey::create(&path("cluster")).unwrap();
+    for (at, prefix) in ["photos/", "Ü b%41/", &"x".repeat(100)].into_iter().enumerate() {
+        let rights = Rights { role: PeerRole::Writer, prefix: Some(prefix.into()) };
+        let file = path(&at.to_string());
+        cluster.issue(&file, rights.clone(), DAY).unwrap();
+        let key = ClusterKey::load(&file).unwrap();
+        assert_eq!(key.holder(), Some(rights));
+        assert_eq!(cluster.issued().unwrap()[at].prefix.as_deref(), Some(prefix));
+        // Agents of before look for the names of roles alone.
+        let shown = CertificateDer::from_pem_file(&file).unwrap();
+        let shown = webpki::EndEntityCert::try_from(&shown).unwrap();
+        let roles = PeerRole::ALL.map(|role| role_name(role, false));
+        assert!(!shown.valid_dns_names().any(|name| name == NAME || roles.contains(&name.into())));
+        assert!(meet(&key, &cluster).is_ok() && meet(&cluster, &key).is_err());
+    }
+    for (role, prefix) in [(PeerRole::Operator, "a/"), (PeerRole::Reader, ".s3/")] {
+        let rights = Rights { role, prefix: Some(prefix.into()) };
+        assert!(cluster.issue(&path("x"), rights, DAY).is_err() && !path("x").exists());
     }
 }
 

@@ -600,4 +600,4 @@ impl Assignment {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

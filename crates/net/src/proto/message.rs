@@ -45,6 +45,7 @@ macro_rules! messages {
             /// The version of the protocol in which it came.
             pub fn since(&self) -> u8 {
                 match self {
+                    Self::Name { .. } => 7,
                     Self::Reads {} | Self::ReadsUpTo { .. } => 6,
                     Self::WritePadded { .. } => 5,
                     Self::Locate { .. } | Self::Located { .. } | Self::CopyHome { .. } => 4,
@@ -338,6 +339,10 @@ messages! {
         /// The latest version of them.
         version: u32,
     }
+    /// Shows the name of an object, or of a kept version, whose files the client is about to use:
+    /// one with a key for names that begin with a prefix may use no others. It holds for the
+    /// connection, as one of the last 2048 at least.
+    48 Request Name { name: String }
 }
 
 impl Message {

@@ -130,6 +130,7 @@ impl ObjectReader<'_> {
         gets: Vec<(GetRequest<'_>, W)>,
         settings: &Settings<'_>,
     ) -> Result<Vec<Result<GetReport>>> {
+        gets.iter().try_for_each(|(req, _)| self.map.use_object(req.name))?;
         let keys = gets.iter().map(|(req, _)| Ok((Key::of(req.name)?, false)));
         let found = self.manifests.ask_each(&keys.collect::<Result<Vec<_>>>()?)?;
         let gets = gets.into_iter().zip(found).collect();

@@ -3,17 +3,14 @@
 //! An object may be called almost anything; a file on a node may not. So files are named after a
 //! hash of the object's name, and the manifest holds the name itself.
 
+use kiln_store::names::{kept_key, object_key};
+pub use kiln_store::names::{kept_name, kept_parts, object_name};
 use kiln_stripe::names::{self, MANIFEST, PART, QUARANTINE, SHARD, part_of, unhex};
 use kiln_stripe::{PoolError, Result};
-use sha2::{Digest as _, Sha256};
 use std::fmt;
 
 /// Most bytes of an object's name: what the header of a shard can hold.
 pub const MAX_NAME: usize = 1024;
-
-/// Stands between the name of an object and the run of a version of it that is kept: no object's
-/// name has an empty part.
-const KEPT: &str = "//";
 
 /// Record of what the names of marks of damage end with.
 const DAMAGED: &str = ".damaged";
@@ -30,17 +27,14 @@ impl Key {
     /// bytes, empty parts, `.` or `..`; or the name of a [kept version](kept_name).
     /// Errors: [`PoolError::Usage`] for other names.
     pub fn of(name: &str) -> Result<Key> {
-        if let Some((name, run)) = kept_parts(name) {
-            return Ok(Key::of_object(name)?.kept(&run));
-        }
-        Key::of_object(name)
+        check_name(object_name(name))?;
+        Ok(Key(object_key(name)))
     }
 
     /// As [`Key::of`], but for names of kept versions.
     pub(crate) fn of_object(name: &str) -> Result<Key> {
         check_name(name)?;
-        let hash = Sha256::digest(name.as_bytes());
-        Ok(Key(std::array::from_fn(|at| hash[at])))
+        Ok(Key(object_key(name)))
     }
 
     /// The key by which an object's shards are named: a kept version has those that it had before.
@@ -50,26 +44,8 @@ impl Key {
 
     /// The key of the version of this run that is kept of the object.
     pub fn kept(&self, run: &[u8; 16]) -> Key {
-        // No name has a zero byte.
-        let hash = Sha256::digest([&b"\0kept"[..], &self.0, run].concat());
-        Key(std::array::from_fn(|at| hash[at]))
+        Key(kept_key(&self.0, run))
     }
-}
-
-/// The name under which the version of a run is kept of an object.
-pub fn kept_name(name: &str, run: &[u8; 16]) -> String {
-    format!("{name}{KEPT}{}", names::hex(run))
-}
-
-/// Object and run of the name of a kept version; `None` for names of objects.
-pub fn kept_parts(name: &str) -> Option<(&str, [u8; 16])> {
-    let (name, run) = name.rsplit_once(KEPT)?;
-    Some((name, unhex(run)?))
-}
-
-/// The name of the object itself: a kept version's without its run.
-pub fn object_name(name: &str) -> &str {
-    kept_parts(name).map_or(name, |(name, _)| name)
 }
 
 impl fmt::Display for Key {

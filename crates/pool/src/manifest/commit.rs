@@ -11,8 +11,9 @@
 //! epoch, and at each node the sync of the files and that of the folder. Each still has its own
 //! outcome, and none is reported as done before all of its copies are durable.
 
+use crate::layout::{Body, kept_name, object_name};
 use crate::{
-    Key, Manifest, NodeFile, layout::Body, manifest::changes, manifest::quorum::Found,
+    Key, Manifest, NodeFile, manifest::changes, manifest::quorum::Found,
     manifest::store::ManifestStore, map::presence::is_marked,
 };
 use kiln_store::{Backend, StoreError};
@@ -90,8 +91,8 @@ pub(crate) struct Doomed {
     /// Position of its node.
     pub at: usize,
     pub file: NodeFile,
-    /// Manifest that may name it too.
-    pub other: Key,
+    /// Object or kept version whose manifest may name it too.
+    pub other: String,
 }
 
 /// Work by node.
@@ -404,10 +405,15 @@ impl ManifestStore<'_> {
         let replaced = found.newest.iter().filter(|_| !step.is_kept);
         for old in replaced.chain(&found.older) {
             let run = old.run;
-            let other = if new.kept.is_some() { key } else { key.kept(&run) };
+            let object = object_name(step.change.name);
+            let other = match new.kept {
+                Some(_) => object.to_owned(),
+                None => kept_name(object, &run),
+            };
             for (index, node) in places(old).filter(|place| !has_shard(new, &run, *place)) {
                 if let Some(at) = self.map.config.position(node) {
-                    shards.push(Doomed { at, file: NodeFile::Shard { key, run, index }, other });
+                    let file = NodeFile::Shard { key, run, index };
+                    shards.push(Doomed { at, file, other: other.clone() });
                 }
             }
         }

@@ -34,6 +34,7 @@ impl ManifestStore<'_> {
         settings: &Settings<'_>,
     ) -> Result<(Locks, Vec<Found>)> {
         let config = &self.map.config;
+        changes.iter().try_for_each(|change| self.map.use_object(change.name))?;
         let wanted: Vec<(Key, bool)> =
             changes.iter().map(|change| (change.key, change.thorough)).collect();
         // Two writers of one object have a home in common, which one of them locks first.
@@ -92,6 +93,7 @@ impl ManifestStore<'_> {
         if names.is_empty() {
             return Ok(());
         }
+        names.iter().try_for_each(|(name, _)| self.map.use_object(name))?;
         let changes = names.iter().map(|(name, of)| steps[*of].keeping(name));
         let changes: Vec<Change<'_>> = changes.collect();
         let wanted: Vec<(Key, bool)> = changes.iter().map(|change| (change.key, true)).collect();
@@ -140,11 +142,15 @@ impl ManifestStore<'_> {
         if shards.is_empty() || !self.map.config.has_versions() {
             return shards;
         }
-        let keys: BTreeSet<Key> = shards.iter().map(|shard| shard.other).collect();
-        let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
+        let names: BTreeSet<String> = shards.iter().map(|shard| shard.other.clone()).collect();
+        let wanted = names.iter().map(|name| {
+            self.map.use_object(name)?;
+            Ok((Key::of(name)?, false))
+        });
+        let found = wanted.collect::<Result<Vec<_>>>().and_then(|wanted| self.ask_each(&wanted));
         // A scrub finds what is left over on nodes that cannot be asked.
-        let Ok(found) = self.ask_each(&wanted) else { return Vec::new() };
-        let found: BTreeMap<Key, Found> = keys.into_iter().zip(found).collect();
+        let Ok(found) = found else { return Vec::new() };
+        let found: BTreeMap<String, Found> = names.into_iter().zip(found).collect();
         shards.retain(|shard| {
             let NodeFile::Shard { run, index, .. } = &shard.file else { return false };
             let (found, node) = (&found[&shard.other], &self.map.nodes[shard.at].config.id);

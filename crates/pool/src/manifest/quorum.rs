@@ -504,6 +504,7 @@ impl ManifestStore<'_> {
     /// Errors: [`PoolError::Uncertain`] when too many homes are unavailable;
     /// [`PoolError::MapChanged`].
     pub(crate) fn look(&self, key: &Key, name: &str) -> Result<Found> {
+        self.map.use_object(name)?;
         self.settled(key, name, self.ask(key, false)?)
     }
 
@@ -513,7 +514,8 @@ impl ManifestStore<'_> {
     /// # Errors
     /// As [`ManifestStore::manifest`], but for [`PoolError::NoObject`].
     pub fn manifests(&self, names: &[&str]) -> Result<Vec<Option<Manifest>>> {
-        let keys = names.iter().map(|name| Key::of(name)).collect::<Result<Vec<Key>>>()?;
+        let key = |name: &&str| self.map.use_object(name).and_then(|()| Key::of(name));
+        let keys = names.iter().map(key).collect::<Result<Vec<Key>>>()?;
         let wanted: Vec<(Key, bool)> = keys.iter().map(|key| (*key, false)).collect();
         let found = self.ask_each(&wanted)?.into_iter().zip(keys.iter().zip(names));
         found.map(|(found, (key, name))| Ok(self.settled(key, name, found)?.into_data())).collect()

@@ -319,6 +319,16 @@ impl ClusterMap {
         Settings { sequence: self.sequence.as_ref().or(settings.sequence), ..*settings }
     }
 
+    /// Tells the nodes' places, where that matters to them, that an object of this name, or a kept
+    /// version, is about to be looked at or changed.
+    ///
+    /// # Errors
+    /// The key by which this client talks to agents is for other names.
+    pub fn use_object(&self, name: &str) -> Result<()> {
+        let mut stores = self.nodes.iter().filter_map(|node| node.opened.as_ref().ok());
+        stores.try_for_each(|store| Ok(store.use_object(name)?))
+    }
+
     /// Returns what the pool is made of.
     pub fn config(&self) -> &PoolConfig {
         &self.config

@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc, sync::mpsc::RecvTimeoutError, time::
 
 use kiln_plan::strategy;
 use kiln_pool::{Degraded, Helpers, PoolConfig, Rebuilt};
-use kiln_store::MemoryBackend;
+use kiln_store::{MemoryBackend, names::object_key, names::object_name};
 
 use super::request_queue::RequestQueue;
 use crate::degraded_reader::prepare::{Prepared, prepare};
@@ -96,7 +96,10 @@ impl Stream {
     ) -> Result<Stream> {
         let Prepared { strategy, layout, shares, addresses, mine } = prepared;
         let peers = addresses.iter().map(|address| network.peer(&address.parse()?));
-        let requests = RequestQueue::new(peers.collect::<Result<_>>()?, Priority::Client);
+        let peers = peers.collect::<Result<Vec<_>>>()?;
+        let object = object_key(object_name(&ask.info.object));
+        peers.iter().for_each(|peer| network.show(peer, [object]));
+        let requests = RequestQueue::new(peers, Priority::Client);
         let executor = TaskExecutor::new(Arc::new(mine.clone()), Arc::new(MemoryBackend::new()))?;
         let sink = Sink::new(ask, layout, mine.clone());
         let reader = DegradedReader::new(task, shares, mine)?;

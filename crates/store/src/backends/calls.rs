@@ -117,6 +117,10 @@ impl dyn Backend + '_ {
         self.extensions().info.map_or(Ok(None), |info| info.reads())
     }
 
+    pub fn use_object(&self, name: &str) -> Result<()> {
+        self.extensions().info.map_or(Ok(()), |info| info.use_object(name))
+    }
+
     pub fn folder(&self) -> Option<&Path> {
         self.extensions().info?.folder()
     }

@@ -175,7 +175,7 @@ pub enum Located {
     Away(String),
 }
 
-/// Times, space and counters of a place; each place tells what it can.
+/// Times, space, counters and rights of a place; each place tells what it can.
 pub trait PlaceInfo {
     /// Time at which a file was written, in ms since 1970 by the place's clock; `None`: the place
     /// cannot tell. For decisions of hours and days.
@@ -195,6 +195,14 @@ pub trait PlaceInfo {
     /// Errors: the place cannot be asked.
     fn reads(&self) -> Result<Option<u32>> {
         Ok(None)
+    }
+
+    /// Tells the place that files of a pool's object of this name are about to be used: an agent
+    /// may have to be shown the name.
+    /// Errors: the client has no right to names like that.
+    fn use_object(&self, name: &str) -> Result<()> {
+        let _ = name;
+        Ok(())
     }
 
     /// The folder of this machine that holds the files, for places that are one. It need not be

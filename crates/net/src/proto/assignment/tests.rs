@@ -4,7 +4,7 @@ use kiln_plan::{Problem, SearchBudget, strategy};
 use proptest::prelude::*;
 
 /// The shares of a small repair.
-fn shares() -> Vec<Assignment> {
+pub(crate) fn shares() -> Vec<Assignment> {
     let codec = Codec::new(&"clay:4+2".parse().unwrap()).unwrap();
     let (_, dag) = codec.repair_dag(&[2], &[0, 1, 3, 4, 5]).unwrap();
     let problem = Problem::on_own_nodes(dag).unwrap();
