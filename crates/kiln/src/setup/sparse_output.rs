@@ -62,26 +62,3 @@ fn is_zero(block: &[u8]) -> bool {
     let (words, rest) = block.as_chunks::<8>();
     rest.iter().all(|&byte| byte == 0) && words.iter().all(|word| u64::from_ne_bytes(*word) == 0)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_written_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        // Zeros at the beginning, in the middle, at odd places, at the end, and nothing else.
-        let mut bytes = vec![0; 100_000];
-        bytes[8191..20_001].fill(7);
-        bytes[50_000..50_003].fill(9);
-        for (len, step) in [(100_000, 100_000), (100_000, 977), (50_001, 4096), (8000, 1), (0, 1)] {
-            let mut file = SparseFile::in_file(File::create(&path).unwrap());
-            for piece in bytes[..len].chunks(step) {
-                file.write_all(piece).unwrap();
-            }
-            file.end().unwrap();
-            assert!(std::fs::read(&path).unwrap() == bytes[..len], "{len} by {step}");
-        }
-    }
-}

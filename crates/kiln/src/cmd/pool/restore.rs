@@ -1,11 +1,11 @@
 //! `kiln pool restore`
 
-use std::path::PathBuf;
+use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::Args;
 use kiln_pool::{NodeConfig, Pool, PoolConfig};
-use kiln_store::Absent;
-use kiln_stripe::{Observer, PoolError};
+use kiln_store::{Absent, Backend, StoreError};
+use kiln_stripe::{Observer, PoolError, names::IDENTITY};
 use minijinja::context;
 
 use crate::exit::{Exit, Failure, Result};
@@ -36,12 +36,17 @@ impl Restore {
         }
         let keys = self.pool.seal_key().keys()?;
         let data_keys = self.pool.data_key().keys()?.ids();
-        let (mut best, mut refused) = (None::<PoolConfig>, None);
+        let (mut best, mut refused, mut moved) = (None::<PoolConfig>, None, BTreeMap::new());
         for place in &self.places {
             let store = setup.open_to_keep(place, Absent::Refuse, "a node of a pool")?;
-            let file = store.open(COPY)?;
-            let mut bytes = vec![0; file.len().min(MAX_BYTES) as usize];
-            file.read_at(0, &mut bytes)?;
+            let bytes = read(&*store, COPY)?;
+            let known = read(&*store, IDENTITY).ok().and_then(|text| String::from_utf8(text).ok());
+            let known: Option<toml::Table> = known.and_then(|text| toml::from_str(&text).ok());
+            let id = known.as_ref().and_then(|known| known.get("node")?.as_str());
+            let at = |id| Some((id, place.to_str()?));
+            if let Some((id, place)) = id.and_then(at) {
+                moved.insert(id.to_owned(), super::node(place, id)?.url);
+            }
             let config = match PoolConfig::from_copy(&bytes, &keys) {
                 Ok(config) if data_keys.is_empty() || config.is_encrypted() => config,
                 Ok(_) => {
@@ -67,12 +72,16 @@ impl Restore {
                 _ => best = Some(config),
             }
         }
-        let config = match (best, refused) {
+        let mut config = match (best, refused) {
             (Some(config), _) => config,
             (None, Some(error)) => return Err(error.into()),
             // A place is required.
             (None, None) => return Ok(Exit::Done),
         };
+        // Disks may be somewhere else by now: where they were named.
+        for node in &mut config.node {
+            node.url = moved.remove(&node.id).unwrap_or_else(|| node.url.clone());
+        }
         let open = |node: &NodeConfig| setup.open_node(node, Absent::Refuse);
         match Pool::open(config.clone(), &open) {
             Ok(pool) => pool.members().check_unsealed()?,
@@ -86,4 +95,12 @@ impl Restore {
         let path = path.display().to_string();
         setup.tell("pool description", pool.config(), context! { path })
     }
+}
+
+/// Reads a small file of a node.
+fn read(store: &dyn Backend, name: &str) -> Result<Vec<u8>, StoreError> {
+    let file = store.open(name)?;
+    let mut bytes = vec![0; file.len().min(MAX_BYTES) as usize];
+    file.read_at(0, &mut bytes)?;
+    Ok(bytes)
 }
