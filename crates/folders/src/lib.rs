@@ -132,6 +132,11 @@ impl Folders<'_> {
             return Err(above(folder, req.name));
         }
         if way.was_folder {
+            if self.0.use_object("").is_err() {
+                let name = req.name;
+                let what = format!("{name:?} was a folder; a key with a prefix cannot list it");
+                return Err(PoolError::Refused { what });
+            }
             self.refuse_nested_but(&folders, index().as_ref(), req.name)?;
         }
         let lacking = way.lacking.iter().filter(|mark| *mark != req.name);

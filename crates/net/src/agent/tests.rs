@@ -519,7 +519,6 @@ fn a_limited_key_uses_files_of_objects_whose_names_it_has_shown() {
             for (at, shown) in (1..).zip(["photos/a", &kept]) {
                 assert_eq!(answer(&rig.of(2, at, name(shown))), Message::Done {});
             }
-            // It holds for its connection.
             assert!(is_refused(&rig.of(3, 1, message.clone())), "{message:?}");
             assert_eq!(is_refused(&rig.of(2, 3, message.clone())), !may, "{message:?}");
         }

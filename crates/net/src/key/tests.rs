@@ -92,10 +92,6 @@ fn a_key_for_a_prefix_says_so_and_is_none_of_its_role_alone() {
         assert!(!shown.valid_dns_names().any(|name| name == NAME || roles.contains(&name.into())));
         assert!(meet(&key, &cluster).is_ok() && meet(&cluster, &key).is_err());
     }
-    for (role, prefix) in [(PeerRole::Operator, "a/"), (PeerRole::Reader, ".s3/")] {
-        let rights = Rights { role, prefix: Some(prefix.into()) };
-        assert!(cluster.issue(&path("x"), rights, DAY).is_err() && !path("x").exists());
-    }
 }
 
 #[test]
