@@ -89,7 +89,10 @@ impl Call<'_> {
             let etag = object.child("ETag").map(|etag| etag.trim_matches('"').to_owned());
             let conditions = Conditions { if_match: etag, if_none: false };
             let id = object.child("VersionId").filter(|id| !id.is_empty());
-            let checked = id.map(checked_id).transpose();
+            let checked = match object.child("Size").or(object.child("LastModifiedTime")) {
+                Some(_) => Code::NotImplemented.err("Size, LastModifiedTime: no conditions here"),
+                None => id.map(checked_id).transpose(),
+            };
             let place = (bucket, &at, key);
             let delete = |id| self.gate.delete_object(place, id, &conditions, bypass);
             match checked.and_then(delete) {

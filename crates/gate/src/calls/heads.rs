@@ -66,12 +66,17 @@ pub(super) fn kept(req: &Request) -> Result<(BTreeMap<String, String>, BTreeMap<
     Ok((headers, meta))
 }
 
+/// Demands on size and time: S3 has them for directory buckets. One who deletes by them must not
+/// find that they were ignored.
+const UNKNOWN: [&str; 2] = ["x-amz-if-match-size", "x-amz-if-match-last-modified-time"];
+
 /// Returns the demands of a change on what is there.
 pub(super) fn conditions(req: &Request) -> Result<Conditions> {
+    let known = !UNKNOWN.iter().any(|name| req.headers.contains_key(*name));
     let if_none = match req.header("if-none-match") {
-        None => false,
-        Some("*") if !req.headers.contains_key("if-match") => true,
-        Some(_) => {
+        None if known => false,
+        Some("*") if known && !req.headers.contains_key("if-match") => true,
+        _ => {
             return Code::NotImplemented
                 .err("A header you provided implies functionality that is not implemented.");
         }
@@ -245,6 +250,17 @@ pub(super) fn answer(req: &Request, record: &ObjectRecord, wanted: &Wanted) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::tests::request;
+
+    #[test]
+    fn conditions_that_the_server_lacks_are_refused() {
+        let of = |headers: &[_]| conditions(&request("DELETE", "/b/k", headers));
+        assert_eq!(of(&[("if-match", "\"e\"")]).unwrap().if_match.as_deref(), Some("e"));
+        for name in UNKNOWN {
+            let error = of(&[("if-match", "*"), (name, "3")]).unwrap_err();
+            assert_eq!(error.code, Code::NotImplemented, "{name}");
+        }
+    }
 
     #[test]
     fn ranges_are_those_of_http() {
