@@ -157,7 +157,11 @@ impl Gate {
                 Err(PoolError::NoObject { .. }) => return Ok(None),
                 manifest => manifest?,
             };
-            Ok(Some((whole(pool, &manifest, &self.settings())?, manifest.run)))
+            match whole(pool, &manifest, &self.settings()) {
+                // It was removed after the look.
+                Err(PoolError::NoObject { .. }) => Ok(None),
+                bytes => Ok(Some((bytes?, manifest.run))),
+            }
         })?;
         let Some((mut data, run)) = found else { return Ok(None) };
         let (record, at) = record::from_bytes(&data)?;
