@@ -178,6 +178,11 @@ impl Gate {
                 let gets = names.iter().zip(&mut bytes);
                 let gets = gets.map(|(name, out)| (GetRequest { name, range: None }, out));
                 let ends = pool.reader().read_all(gets.collect(), &self.settings())?;
+                let again = |end| match end {
+                    Err(error) if may_pass(&error) => Err(error),
+                    end => Ok(end),
+                };
+                let ends = ends.into_iter().map(again).collect::<Result<Vec<_>, _>>()?;
                 Ok(ends.into_iter().zip(bytes).collect::<Vec<_>>())
             })?;
             for (end, bytes) in read {

@@ -224,7 +224,8 @@ impl Index {
     /// Brings the index up to date. `epoch` tells one boot of this machine from another: logs of
     /// changes are not synced, so what they said before a crash counts no more.
     /// A disk that cannot be read is named in a warning and passed over, as one that is away.
-    /// Errors: no node can be used; too many fail while they are read; the database.
+    /// Errors: no node can be used; one is gone since the pool was opened, which is to be opened
+    /// again; too many fail while they are read; the database.
     pub fn refresh(
         &self,
         pool: &ClusterMap,
@@ -237,9 +238,14 @@ impl Index {
             let id = &pool.nodes[at].config.id;
             let told = changes::since(store, &self.position(id)?);
             let warn = |error: &PoolError| observer.warn(&format!("{error}; listed without it"));
-            let Ok((end, new)) = told.inspect_err(warn) else {
-                failing.push(at);
-                continue;
+            let (end, new) = match told {
+                Err(PoolError::Store(error)) if error.is_gone() => return Err(error.into()),
+                Err(error) => {
+                    warn(&error);
+                    failing.push(at);
+                    continue;
+                }
+                Ok(told) => told,
             };
             positions.push((id.clone(), end));
             match new {

@@ -181,6 +181,14 @@ impl StoreError {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
+    /// Returns whether the place, or the agent that serves it, is not there (any more).
+    pub fn is_gone(&self) -> bool {
+        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, TimedOut};
+        self.is_not_found()
+            || matches!(self, Self::Io { source, .. } if matches!(source.kind(),
+                ConnectionAborted | ConnectionRefused | ConnectionReset | TimedOut))
+    }
+
     /// Returns whether there is a file of the name already, see [`crate::Existing::Keep`].
     pub fn is_exists(&self) -> bool {
         matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists)

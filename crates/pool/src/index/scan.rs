@@ -71,7 +71,7 @@ impl Index {
             end?;
             if let Err(error) = listed {
                 failing.push(at);
-                if !keep && !pool.sees_without(failing) {
+                if error.is_gone() || (!keep && !pool.sees_without(failing)) {
                     return Err(error.into());
                 }
                 observer.warn(&format!("{error}; listed without it"));

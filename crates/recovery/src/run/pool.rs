@@ -281,7 +281,6 @@ impl Shared<'_> {
     /// Nodes that were unavailable for long do not take part any more, and those that are back do.
     fn attend(&self, mut pool: Arc<Pool>) -> Result<Arc<Pool>> {
         let (now, control) = (self.recovery.now(), self.recovery.control);
-        let mut has_failed = false;
         loop {
             if let Some(said) = self.scheduler().missing(now, pool.missing()) {
                 control.warn(&said);
@@ -291,14 +290,10 @@ impl Shared<'_> {
                 Ok(None) => return Ok(pool),
                 // Others may have gone meanwhile.
                 Ok(Some(_)) => pool = self.reopen()?,
+                // It can be tried again at the next survey.
                 Err(error) => {
                     control.warn(&error.to_string());
-                    // One that was here when the pool was opened may be gone since.
-                    pool = self.reopen()?;
-                    if std::mem::replace(&mut has_failed, true) {
-                        // It can be tried again at the next survey.
-                        return Ok(pool);
-                    }
+                    return Ok(pool);
                 }
             }
         }
