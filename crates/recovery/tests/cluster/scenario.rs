@@ -293,7 +293,8 @@ fn rates(random: &mut Random, calm: bool) -> Faults {
         disk_ms: 1 + some(40),
     };
     match calm {
-        true => Faults { breaks_per_mille: 0, flips_per_mille: 0, ..faults },
+        // A doubled frame ends its connection.
+        true => Faults { delay_ms: faults.delay_ms, disk_ms: faults.disk_ms, ..Faults::default() },
         false => faults,
     }
 }
