@@ -159,9 +159,11 @@ impl Gate {
             };
             self.discard(&gone);
             if record.is_some() {
-                self.still_there(bucket, known).inspect_err(|_| {
-                    // With an earlier object the bucket was not empty, and stays.
+                self.still_there(bucket, known).inspect_err(|error| {
+                    // With an earlier object the bucket was not empty, and stays. Where it cannot
+                    // be asked now, the object stays, which a reader may have seen.
                     if over.is_none()
+                        && error.code.status() < 500
                         && let Ok(Written::Done(_)) = self.remove(&name, run)
                     {
                         let record = record.as_ref().filter(|(record, _)| record.upload.is_none());
