@@ -294,7 +294,7 @@ async fn serve(
         if quiet && !asked.has_changed().unwrap_or(true) {
             return;
         }
-        // What is being answered is answered to its end.
+        // A request that is being answered is answered to its end.
         connection.as_mut().graceful_shutdown();
         break connection.await;
     };

@@ -63,7 +63,7 @@ pub(crate) fn flaw(prefix: &str) -> Option<&'static str> {
 pub(crate) fn files(message: &Message) -> Option<Vec<&str>> {
     use Message as M;
     Some(match message {
-        // What no object has: it is read, and the log of changes is measured and appended to.
+        // Files of no object: they are read, and the log of changes is measured and appended to.
         M::Open { name } if READABLE.contains(&&name[..]) => vec![],
         M::Append { name, .. } if name == CHANGES => vec![],
         M::Open { name } | M::Append { name, .. } | M::Remove { name } | M::Locate { name } => {

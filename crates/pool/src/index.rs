@@ -237,11 +237,10 @@ impl Index {
         for (at, store) in pool.present() {
             let id = &pool.nodes[at].config.id;
             let told = changes::since(store, &self.position(id)?);
-            let warn = |error: &PoolError| observer.warn(&format!("{error}; listed without it"));
             let (end, new) = match told {
                 Err(PoolError::Store(error)) if error.is_gone() => return Err(error.into()),
                 Err(error) => {
-                    warn(&error);
+                    observer.warn(&format!("{error}; listed without it"));
                     failing.push(at);
                     continue;
                 }
@@ -253,7 +252,8 @@ impl Index {
                 None => whole = true,
             }
         }
-        let complete = pool.sees_all()? && pool.sees_without(&failing);
+        pool.any_here()?;
+        let complete = pool.sees_without(&failing);
         keys.sort_unstable();
         keys.dedup();
         if whole || !complete || keys.len() > MOST_CHANGES {
@@ -262,7 +262,7 @@ impl Index {
             if !complete {
                 return Ok(Refreshed::Part(manifests));
             }
-            // What a disk would not list is asked for again.
+            // A disk that would not list is asked again.
             if failing.len() == before {
                 self.settle(pool, epoch, &positions)?;
             }

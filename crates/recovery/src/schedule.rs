@@ -469,7 +469,7 @@ impl Scheduler {
             }
         }
         if let Some(damaged) = &ended.damaged {
-            // Where nothing was put in place, all that was known is damaged still.
+            // If nothing was put in place, all that was known is damaged still.
             let still = matches!((&ended.outcome, &ended.here), (Outcome::Failed(_), None));
             let known = want.suspects.iter().filter(|one| still && !damaged.contains(one));
             self.corrupt.insert(key, damaged.iter().chain(known).copied().collect());

@@ -216,7 +216,7 @@ impl Volume {
             Ok(()) => self.rim.remove_over(&place, run)?,
             Err(why) => {
                 let refused = why.to_string();
-                // Where another one is there, who asked does not wait any more.
+                // If another one is there, the client that asked does not wait any more.
                 write(&self.rim, &place, Some(run), &LiveRequest { refused, ..request })?;
             }
         }

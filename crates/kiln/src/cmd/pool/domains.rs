@@ -73,7 +73,7 @@ pub fn joined(config: &PoolConfig, mut node: NodeConfig) -> Result<NodeConfig> {
     let mut next = with_domains(nodes, |node| Ok(PoolConfig { node, ..config.clone() }))?;
     node.domain = next.node.pop().map_or(node.domain, |last| last.domain);
     if let Some(before) = before.map(|at| &config.node[at]).filter(|_| is_free) {
-        // What a person named stays, but not what follows from where the lost one was.
+        // A domain that a person named stays, but not one that follows from the lost node's place.
         let domain = &before.domain;
         let follows = domain.starts_with(HOST) || domain.starts_with(DEVICE);
         let is_named = !follows && config.position(domain).is_none();

@@ -269,7 +269,7 @@ impl Plan<'_> {
             if let Some(Entry::Folder { about }) = local.map(|local| &local.entry)
                 && about.mode & 0o300 != 0o300
             {
-                // Where modes cannot be set, the writes below fail, and say why.
+                // If modes cannot be set, the writes below fail, and say why.
                 let _ = out.set(inside, &Kept::new(about.mode | 0o700, None));
             }
         }

@@ -103,7 +103,7 @@ impl Counted<'_> {
 impl Repairer<'_> {
     /// Returns which nodes can be used.
     pub(super) fn seen(&self, status: &PoolStatus) -> Seen {
-        // Where a newer map would not be told of, nothing says that a copy is in force.
+        // A node that would not tell of a newer map does not say that a copy is in force.
         let sees = |row: &NodeStatus| row.present && !row.blind;
         let present: Vec<bool> = status.nodes.iter().map(sees).collect();
         let all = present.iter().all(|here| *here) && !self.map.is_backfilling();
